@@ -20,7 +20,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tributary_net::PathConfig;
-use tributary_net::transport::{TransportConfig, TransportError};
+use tributary_net::transport::{OutOfOrder, TransportConfig, TransportError};
 use tributary_player::PlayState;
 use tributary_player::abr::{self, UnknownRule};
 use tributary_player::dash::mpd::{MAX_BYTES, Request as Resource};
@@ -171,6 +171,8 @@ struct Partial {
     quality: usize,
     bytes: Vec<u8>,
     tag: Option<HeaderValue>,
+    /// The download, and a counter of its bytes that cannot be read yet.
+    out_of_order: Option<(u64, OutOfOrder)>,
 }
 
 /// File for complete segments.
@@ -291,6 +293,7 @@ impl Playback {
                 Some((id, arrived)) = told.recv() => self.arrived(id, arrived).await,
                 () = tokio::time::sleep_until(due.unwrap_or(self.began)), if due.is_some() => {
                     let now = self.now();
+                    self.count_out_of_order(now);
                     self.player.handle_timeout(now);
                 }
                 (turn, log) = steered(&mut self.steer, level, now) => {
@@ -396,9 +399,11 @@ impl Playback {
         if !self.player.is_loading(id) {
             return;
         }
+        self.count_out_of_order(now);
         match arrived {
-            Arrived::Headers(size, tag) => {
+            Arrived::Headers(size, tag, out_of_order) => {
                 self.partial.tag = tag;
+                self.partial.out_of_order = out_of_order.map(|counter| (id, counter));
                 self.player.handle_headers(now, id, size);
             }
             Arrived::Data(bytes) => {
@@ -413,6 +418,13 @@ impl Playback {
                 self.end_download().await;
                 self.player.handle_failed(now, id, kept, &why);
             }
+        }
+    }
+
+    /// Tells the player what has arrived and cannot be read yet.
+    fn count_out_of_order(&mut self, now: Instant) {
+        if let Some((id, counter)) = &self.partial.out_of_order {
+            self.player.handle_out_of_order(now, *id, counter.bytes());
         }
     }
 

@@ -14,7 +14,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use thiserror::Error;
 use tokio::task::JoinSet;
-use tributary_net::transport::TransportError;
+use tributary_net::transport::{OutOfOrder, TransportError};
 use tributary_player::dash::mpd::{ByteRange, Request};
 
 pub use body::HttpError;
@@ -85,6 +85,7 @@ pub enum FetchError {
 #[derive(Debug)]
 struct Open {
     sender: SendRequest<Sent>,
+    out_of_order: Option<OutOfOrder>,
     /// The task that drives the stream; aborted with this value.
     _driver: JoinSet<()>,
 }
@@ -134,12 +135,13 @@ impl Line {
             };
             let stream = connection.open_stream(0).await?;
             let failed = |error: hyper::Error| FetchError::Http { url: url.to_owned(), source: error.into() };
+            let out_of_order = stream.recv.out_of_order();
             let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
             // The reason why the connection ended is reported by the request that fails.
             let mut driver = JoinSet::new();
             driver.spawn(async move { drop(connection.await) });
             sender.ready().await.map_err(failed)?;
-            self.open = Some(Open { sender, _driver: driver });
+            self.open = Some(Open { sender, out_of_order, _driver: driver });
         }
         // The connection exists: it was opened above, or was still usable.
         self.open.as_mut().map(|open| &mut open.sender).ok_or_else(|| FetchError::Url(url.to_owned()))
@@ -228,6 +230,11 @@ impl Line {
             return Err(FetchError::Range(url.clone()));
         }
         Ok(all.into())
+    }
+
+    /// A counter of the response's bytes that have arrived after a gap, where the transport has one.
+    pub(crate) fn out_of_order(&self) -> Option<OutOfOrder> {
+        self.open.as_ref()?.out_of_order.clone()
     }
 
     /// Ends the connection in use; the next request opens another.

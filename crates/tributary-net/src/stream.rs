@@ -211,6 +211,11 @@ impl Stream {
         has_room.then(|| CarriedOn(shared))
     }
 
+    /// A counter of the bytes that have arrived and cannot be read yet.
+    pub(crate) fn out_of_order(&self) -> OutOfOrder {
+        OutOfOrder { shared: self.handle.0.clone(), id: self.id }
+    }
+
     /// A watch for the end of the session.
     pub(crate) fn session_ended(&self) -> SessionEnded {
         SessionEnded(self.handle.0.clone())
@@ -291,6 +296,28 @@ pub(crate) struct CarriedOn(Arc<Shared>);
 impl Drop for CarriedOn {
     fn drop(&mut self) {
         self.0.lock().connections -= 1;
+    }
+}
+
+/// Counts the bytes of a stream that have arrived and cannot be read yet, because earlier ones are missing. It does not
+/// keep the session open.
+#[derive(Clone)]
+pub struct OutOfOrder {
+    shared: Arc<Shared>,
+    id: StreamId,
+}
+
+impl OutOfOrder {
+    /// Their present number; zero once the stream has ended.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.shared.lock().session.out_of_order(self.id)
+    }
+}
+
+impl std::fmt::Debug for OutOfOrder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("OutOfOrder").field(&self.id).finish()
     }
 }
 

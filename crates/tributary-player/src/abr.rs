@@ -150,7 +150,7 @@ pub struct Progress {
     pub quality: usize,
     /// Size of the segment in bits.
     pub size: f64,
-    /// Bits that have arrived.
+    /// Bits that have arrived, as the player counts them.
     pub arrived: f64,
     /// Time since the request.
     pub elapsed: Duration,

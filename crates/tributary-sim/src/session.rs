@@ -239,6 +239,10 @@ impl Transport for SessionTransport {
         true
     }
 
+    fn out_of_order(&self, key: StreamKey) -> u64 {
+        self.session.as_ref().map_or(0, |session| session.out_of_order(stream(key)))
+    }
+
     fn read(&mut self, _: Instant, key: StreamKey, most: u64) -> u64 {
         let Some(session) = self.session.as_mut() else { return 0 };
         let mut total = 0;

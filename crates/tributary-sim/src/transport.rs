@@ -124,6 +124,13 @@ pub trait Transport: Debug + Any {
     /// Reads up to `most` in-order bytes; zero when there are none.
     fn read(&mut self, now: Instant, stream: StreamKey, most: u64) -> u64;
 
+    /// Bytes of a stream that have arrived and cannot be read yet, because earlier ones are missing; zero for
+    /// transports that do not tell an application.
+    fn out_of_order(&self, stream: StreamKey) -> u64 {
+        let _ = stream;
+        0
+    }
+
     /// Whether a stream has ended and was read completely.
     fn is_finished(&self, stream: StreamKey) -> bool;
 

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use tokio::sync::mpsc;
+use tributary_net::transport::OutOfOrder;
 use tributary_player::dash::mpd::{ByteRange, Request};
 
 use super::presentation::{Presentation, PresentationError};
@@ -17,8 +18,8 @@ const SEGMENT: u64 = 256 << 20;
 /// Messages about a download.
 #[derive(Debug)]
 pub(super) enum Arrived {
-    /// The response began: size of the whole segment, and the entity tag.
-    Headers(Option<u64>, Option<HeaderValue>),
+    /// The response began: size of the whole segment, the entity tag, and a counter of bytes after a gap.
+    Headers(Option<u64>, Option<HeaderValue>, Option<OutOfOrder>),
     /// Some of its bytes.
     Data(Bytes),
     /// It is complete.
@@ -76,7 +77,7 @@ async fn transfer(
         return Err((false, FetchError::TooLarge { url: request.url, most: SEGMENT as usize }.to_string()));
     }
     let tag = response.headers().get(header::ETAG).filter(|tag| tag.as_bytes().starts_with(b"\"")).cloned();
-    let _ = tell.send((job.id, Arrived::Headers(size, tag))).await;
+    let _ = tell.send((job.id, Arrived::Headers(size, tag, line.out_of_order()))).await;
     let mut body = response.into_body();
     let mut arrived = job.from;
     while let Some(piece) = body.next().await {

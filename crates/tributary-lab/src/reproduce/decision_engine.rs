@@ -20,15 +20,15 @@ use crate::result::World;
 use tributary_link::{Direction, LinkSpec, LossSpec, PathSpec, QueueSpec, RateSpec, Scenario, WorkloadSpec};
 use tributary_player::abr::Ladder;
 use tributary_player::dash::LADDER;
-use tributary_player::dash::play::{Qoe, Settings, Title};
+use tributary_player::dash::play::{Counting, Qoe, Settings, Title};
 use tributary_player::engine;
 use tributary_report::stats;
 use tributary_sim::run::{Cell as Run, DashOutcome, MODEL_VERSION, TransportName};
-use tributary_sim::workload::dash::{Bandwidth, Control, DashSpec};
+use tributary_sim::workload::dash::{Bandwidth, Control, DashSpec, Download};
 use tributary_types::{Bitrate, DataSize, Instant};
 
 /// The metrics.
-const METRICS: [Metric; 23] = [
+const METRICS: [Metric; 26] = [
     Metric::new("start_up", "s", "from the request for the first segment to the first picture"),
     Metric::new("buffer", "s", "mean of the play buffer over all seconds"),
     Metric::new("throughput", "Mbit/s", "mean of the bytes that arrived in each second"),
@@ -45,6 +45,9 @@ const METRICS: [Metric; 23] = [
     Metric::new("reconnects", "", "connections that replaced an aborted one"),
     Metric::new("buffer_seconds", "s", "the play buffer at the end of each second"),
     Metric::new("throughput_seconds", "Mbit/s", "bytes that arrived in each second"),
+    Metric::new("readable", "%", "bytes without a gap before them over all that have arrived, from 0.5 s on"),
+    Metric::new("readable_tenths", "kB", "longest download: bytes without a gap before them, every 0.1 s"),
+    Metric::new("arrived_tenths", "kB", "longest download: all bytes that have arrived, every 0.1 s"),
     Metric::new("simulated_start_up", "s", "start_up of the same cell in the simulator; emulator only"),
     Metric::new("simulated_buffer", "s", "buffer of the same cell in the simulator; emulator only"),
     Metric::new(
@@ -74,6 +77,10 @@ const BEFORE: Duration = Duration::from_secs(1);
 const SEGMENT: Duration = Duration::from_secs(4);
 /// A simulated playback of a whole title may take this much longer than the title, for start-up and stalls.
 const SLACK: Duration = Duration::from_secs(60);
+/// Version of the simulated player. Increased with every change after which the same cell gives a different playback.
+const PLAYER_VERSION: u32 = 2;
+/// From this time after the request on, the bitrate rule may abandon a download.
+const JUDGED_FROM: Duration = Duration::from_millis(500);
 /// Transports that are played on sockets.
 const ON_SOCKETS: [&str; 6] = ["tcp", "mptcp", "quic", "mpquic", "engine", "fbdt"];
 
@@ -97,7 +104,7 @@ impl Experiment for DecisionEngine {
     }
 
     fn identity(&self, cell: &Cell) -> String {
-        format!("models {MODEL_VERSION} {}", cell.identity())
+        format!("models {MODEL_VERSION} player {PLAYER_VERSION} {}", cell.identity())
     }
 
     fn check(&self, cell: &Cell) -> Result<(), CellError> {
@@ -108,7 +115,14 @@ impl Experiment for DecisionEngine {
     fn measure(&self, cell: &Cell) -> Result<Sample, CellError> {
         let setting = setting(cell)?;
         match cell.world {
-            World::Sim => Ok(sample(&setting.run.scenario, &setting.spec, &simulated(&setting)?)),
+            World::Sim => {
+                let outcome = simulated(&setting)?;
+                let mut sample = sample(&setting.run.scenario, &setting.spec, &outcome);
+                if matches!(setting.run.transport, TransportName::Session { .. }) {
+                    order(&mut sample, &outcome.downloads);
+                }
+                Ok(sample)
+            }
             World::Emu => compared(cell, &setting),
         }
     }
@@ -157,6 +171,28 @@ fn whole(network: &Scenario, mut qoe: Qoe) -> Result<Sample, CellError> {
 fn available(network: &Scenario, from: Instant, to: Instant) -> f64 {
     let path = |path: usize| network.capacity(path, Direction::Down, from, to).as_bytes();
     (0..network.paths.len()).map(path).sum::<u64>() as f64 * 8.0
+}
+
+/// The order in which downloads arrived.
+fn order(sample: &mut Sample, downloads: &[Download]) {
+    let judged = downloads.iter().flat_map(|download| &download.steps);
+    let judged = judged.filter(|step| step.after >= JUDGED_FROM && step.received > 0);
+    let shares: Vec<f64> = judged.map(|step| step.in_order as f64 / step.received as f64).collect();
+    sample.set("readable", stats::mean(&shares).map(|share| 100.0 * share));
+    let length = |download: &Download| download.steps.last().map(|step| step.after);
+    // Of several, the first.
+    let Some(longest) = downloads.iter().rev().max_by_key(|download| length(download)) else { return };
+    let tenth = Duration::from_millis(100);
+    let mut at = Duration::ZERO;
+    let (mut readable, mut arrived) = (Vec::new(), Vec::new());
+    while Some(at) <= length(longest) {
+        let known = longest.steps.iter().rev().find(|step| step.after <= at);
+        readable.push(known.map_or(0.0, |step| step.in_order as f64 / 1e3));
+        arrived.push(known.map_or(0.0, |step| step.received as f64 / 1e3));
+        at += tenth;
+    }
+    sample.series("readable_tenths", readable);
+    sample.series("arrived_tenths", arrived);
 }
 
 fn sample(network: &Scenario, spec: &DashSpec, outcome: &DashOutcome) -> Sample {
@@ -214,9 +250,11 @@ fn setting(cell: &Cell) -> Result<Setting, CellError> {
         // QUIC on one of two paths, to which the engine can move.
         "quic-half" => (false, "quic", "quic-cubic"),
         "mpquic" => (false, "mpquic", "quic-cubic"),
-        "fbdt" => (false, "fbdt", "cubic"),
+        "fbdt" | "fbdt-in-order" => (false, "fbdt", "cubic"),
+        "min-rtt" => (false, "min-rtt", "cubic"),
         _ => {
-            let known = "tcp, quic, quic-half, mptcp, mp-sptcp, engine-paper, engine, mpquic or fbdt";
+            let known = "tcp, quic, quic-half, mptcp, mp-sptcp, engine-paper, engine, mpquic, fbdt, fbdt-in-order \
+                         or min-rtt";
             return Err(value("transport", known));
         }
     };
@@ -247,9 +285,13 @@ fn setting(cell: &Cell) -> Result<Setting, CellError> {
     let segments = cell.seconds / SEGMENT.as_secs() as u32;
     // In the simulator, the title is longer than the run.
     let segments = if on_sockets { segments.max(1) } else { segments + 20 };
+    let counting = match cell.label("transport") {
+        "fbdt-in-order" => Counting::InOrder,
+        _ => Counting::Received,
+    };
     let spec = DashSpec {
         title: Title { ladder, segments: vec![SEGMENT; segments as usize] },
-        settings: Settings::default(),
+        settings: Settings { counting, ..Settings::default() },
         rule: "dynamic".to_owned(),
         from: Instant::ZERO + BEFORE,
         control,

@@ -52,7 +52,7 @@ impl Page<'_> {
     fn seconds(&self, spec: &FigureSpec, title: &str, found: &[Found<'_>]) -> TimeSeries {
         let mut plot = TimeSeries::per_second(title, &spec.unit);
         let points = |values: &[f64]| {
-            let at = |(item, value): (usize, &f64)| (item as f64 + f64::from(spec.from), *value);
+            let at = |(item, value): (usize, &f64)| (item as f64 * spec.step + f64::from(spec.from), *value);
             values.iter().enumerate().map(at).collect::<Vec<_>>()
         };
         for (series, samples) in found {

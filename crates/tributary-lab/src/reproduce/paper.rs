@@ -225,6 +225,9 @@ pub struct FigureSpec {
     /// Seconds and strips: marks the times at which a link carries less than a third of its highest rate.
     #[serde(default)]
     pub bands: bool,
+    /// Seconds: time from one item to the next, seconds.
+    #[serde(default = "second")]
+    pub step: f64,
     /// Seconds and strips: the second of the first item.
     #[serde(default)]
     pub from: u32,
@@ -232,6 +235,10 @@ pub struct FigureSpec {
     pub paper: Option<String>,
     /// Subjects, their names and colours.
     pub series: Vec<SeriesSpec>,
+}
+
+fn second() -> f64 {
+    1.0
 }
 
 impl FigureSpec {

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio_util::task::TaskTracker;
 
 use super::socket::{Reader, Writer};
-use crate::stream::{Stream, StreamError};
+use crate::stream::{OutOfOrder, Stream, StreamError};
 
 /// Maximum size of a chunk read from a kernel socket or QUIC.
 const CHUNK: usize = 64 << 10;
@@ -120,6 +120,16 @@ impl RecvHalf {
             Recv::Quic(stream) => Ok(stream.read_chunk(CHUNK, true).await?.map(|chunk| chunk.bytes)),
             #[cfg(feature = "quic")]
             Recv::Mpquic(stream) => Ok(stream.read_chunk(CHUNK).await?),
+        }
+    }
+
+    /// A counter of the bytes that have arrived and cannot be read yet. Only sessions have one; other transports do not
+    /// tell an application.
+    #[must_use]
+    pub fn out_of_order(&self) -> Option<OutOfOrder> {
+        match &self.0 {
+            Recv::Session(stream) => Some(stream.out_of_order()),
+            _ => None,
         }
     }
 

@@ -6,6 +6,7 @@
 //! and appends those of a resumed download to those it has ([`Request::from`]). Not here: addresses of
 //! segments ([`super::mpd`]), the choice of a quality ([`crate::abr`]).
 
+mod download;
 mod model;
 mod record;
 
@@ -15,9 +16,10 @@ use std::collections::VecDeque;
 use tributary_types::Instant;
 
 use super::cmcd::{Cmcd, ObjectType};
-use crate::abr::{Finished, Progress, Rule, ThroughputEstimate, View};
+use crate::abr::{Finished, Rule, ThroughputEstimate, View};
 use crate::buffer::{PlayBuffer, PlayState, Underflow};
-pub use model::{Command, Event, GivenUp, Request, Settings, Title};
+use download::Download;
+pub use model::{Command, Counting, Event, GivenUp, Request, Settings, Title};
 use record::Recorder;
 pub use record::{Loaded, Qoe, Second};
 
@@ -39,19 +41,6 @@ enum State {
     Loaded,
     /// Playback has ended.
     GivenUp(GivenUp),
-}
-
-/// A running download.
-#[derive(Debug)]
-struct Download {
-    request: Request,
-    began: Instant,
-    first_byte: Option<Instant>,
-    /// Size of the whole segment in bytes, once it is known.
-    size: Option<u64>,
-    arrived: u64,
-    moved: Instant,
-    looked: Instant,
 }
 
 /// A player.
@@ -218,6 +207,14 @@ impl Player {
         self.record.arrived(bytes);
         if due {
             self.look(now);
+        }
+    }
+
+    /// Number of bytes of a running download that have arrived but cannot be read, because earlier ones are missing. A
+    /// driver that knows this number calls this before its other calls.
+    pub fn handle_out_of_order(&mut self, now: Instant, id: u64, bytes: u64) {
+        if let Some(download) = self.download(id) {
+            download.handle_out_of_order(now, bytes);
         }
     }
 
@@ -408,35 +405,23 @@ impl Player {
         self.ids += 1;
         let request = Request { id: self.ids, segment: self.next, quality, from };
         self.commands.push_back(Command::Request(request));
-        self.state = State::Loading(Download {
-            request,
-            began: now,
-            first_byte: None,
-            size: None,
-            arrived: from,
-            moved: now,
-            looked: now,
-        });
+        self.state = State::Loading(Download::new(request, now));
     }
 
     /// Calls the rule to decide whether to abandon the download.
     fn look(&mut self, now: Instant) {
         let State::Loading(download) = &mut self.state else { return };
         download.looked = now;
-        let (Some(first_byte), Some(size)) = (download.first_byte, download.size) else { return };
+        let Some(progress) = download.progress(now, self.settings.counting) else { return };
         // The first segment already has the lowest quality; a resumed one is not abandoned.
-        if self.next == 0 || download.request.from > 0 || download.arrived >= size {
+        if self.next == 0
+            || download.request.from > 0
+            || download.size.is_some_and(|size| download.arrived >= size)
+        {
             return;
         }
-        let progress = Progress {
-            quality: download.request.quality,
-            size: size as f64 * 8.0,
-            arrived: download.arrived as f64 * 8.0,
-            elapsed: now.saturating_since(download.began),
-            first_byte: first_byte.saturating_since(download.began),
-        };
         let Request { id, segment, quality, .. } = download.request;
-        let wasted = download.arrived;
+        let wasted = download.received();
         let answer = self.ask(now, |rule, view| rule.abandon(view, &progress));
         let Some(to) = answer.filter(|to| *to < quality) else { return };
         self.commands.push_back(Command::Abort(id));

@@ -45,6 +45,7 @@ proptest! {
         prop_assert_eq!(read, expected);
         prop_assert!(stream.ahead() <= 80);
         let waiting = held.iter().filter(|held| **held).count() - in_order;
+        prop_assert_eq!(stream.waiting() as usize, waiting);
         prop_assert_eq!(stream.discard(&mut pins) as usize, waiting);
         prop_assert_eq!(pins.blocks(), 0);
     }

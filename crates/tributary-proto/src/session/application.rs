@@ -323,6 +323,12 @@ impl Session {
         })
     }
 
+    /// Bytes of a stream that have arrived and cannot be read yet, because earlier ones are missing.
+    #[must_use]
+    pub fn out_of_order(&self, id: StreamId) -> u64 {
+        self.receive.get(&id).map_or(0, RecvStream::waiting)
+    }
+
     /// Ends the session once everything written has been acknowledged. A stream that was not finished is incomplete:
     /// its reader gets what was written, and then [`ReadError::Closed`].
     pub fn close(&mut self, now: Instant, code: u32, reason: &str) {

@@ -16,7 +16,7 @@ use super::topology::Topology;
 use super::{Cell, RunError, TransportName, background, least_budget};
 use crate::id::HostId;
 use crate::transport::Endpoint;
-use crate::workload::dash::{Connection, Control, DashClient, DashServer, DashSpec, Requests};
+use crate::workload::dash::{Connection, Control, DashClient, DashServer, DashSpec, Download, Requests};
 use crate::world::World;
 use steer::Steer;
 
@@ -37,6 +37,8 @@ pub struct DashOutcome {
     pub given_up: Option<String>,
     /// What happened to the player.
     pub events: Vec<(Instant, Event)>,
+    /// Downloads of segments over time.
+    pub downloads: Vec<Download>,
     /// Decisions of the engine.
     pub decisions: Vec<Decided>,
     /// Paths taken out of use or into it, by the engine or by the threshold of bandwidth.
@@ -195,6 +197,7 @@ impl Playback<'_> {
             qoe,
             given_up: client.given_up(),
             events: client.events().to_vec(),
+            downloads: client.downloads().to_vec(),
             reconnects: client.reconnects(),
             path_changes: steer.path_changes(),
             decisions: steer.into_decisions(),

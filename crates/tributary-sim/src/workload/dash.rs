@@ -8,11 +8,13 @@
 
 mod client;
 mod connection;
+mod download;
 mod requests;
 mod server;
 
 pub(crate) use client::DashClient;
 pub(crate) use connection::Connection;
+pub use download::{Download, Step};
 pub(crate) use requests::Requests;
 pub(crate) use server::DashServer;
 

@@ -7,6 +7,16 @@ use thiserror::Error;
 
 use crate::abr::Ladder;
 
+/// Which bytes of a running download count when the rule judges whether to abandon it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counting {
+    /// All that have arrived. A transport that fills a window from both ends has delivered more than can be read.
+    #[default]
+    Received,
+    /// Those that can be read: all that dash.js knows of.
+    InOrder,
+}
+
 /// Settings of a playback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -22,6 +32,8 @@ pub struct Settings {
     pub tries: u32,
     /// Pause after a failure; doubled after each further failure.
     pub rest: Duration,
+    /// Which bytes of a running download the rule is told.
+    pub counting: Counting,
 }
 
 impl Default for Settings {
@@ -33,6 +45,7 @@ impl Default for Settings {
             silence: Duration::from_secs(10),
             tries: 6,
             rest: Duration::from_millis(250),
+            counting: Counting::default(),
         }
     }
 }

@@ -258,6 +258,37 @@ fn the_first_request_says_that_it_is_urgent_and_a_stall_is_reported_once() {
     assert!(!world.player.cmcd(&request, world.now).starved);
 }
 
+/// A download of which a quarter of the bytes can be read, and as many again have arrived after a gap.
+fn half_in_order(counting: Counting) -> Player {
+    let settings = Settings { counting, ..Settings::default() };
+    let mut player = Player::new(settings, title(2), abr::rule("throughput").unwrap(), at(0.0));
+    // 50 kB in 0.5 s: 800 kbit/s, for which 300 kbit/s are sustainable.
+    player.handle_headers(at(0.0), 1, Some(50_000));
+    player.handle_data(at(0.5), 1, 50_000);
+    player.handle_end(at(0.5), 1);
+    let id = std::iter::from_fn(|| player.poll_command()).last();
+    assert_eq!(id, Some(Command::Request(Request { id: 2, segment: 1, quality: 1, from: 0 })));
+    player.handle_headers(at(0.6), 2, Some(150_000));
+    // After 3 s a quarter: the whole would take 12 s, above 1.8 segments of 4 s. With the rest of what arrived, 6 s.
+    player.handle_out_of_order(at(3.6), 2, 37_500);
+    player.handle_data(at(3.6), 2, 37_500);
+    player
+}
+
+#[test]
+fn bytes_after_a_gap_keep_a_download_unless_only_those_in_order_count() {
+    let mut player = half_in_order(Counting::Received);
+    assert_eq!((player.poll_command(), player.qoe(at(3.6)).abandoned), (None, 0));
+    let mut player = half_in_order(Counting::InOrder);
+    assert_eq!(player.poll_command(), Some(Command::Abort(2)));
+    let qoe = player.qoe(at(3.6));
+    assert_eq!(
+        (qoe.abandoned, qoe.wasted_bytes),
+        (1, 75_000),
+        "what arrived after the gap is discarded, too"
+    );
+}
+
 #[test]
 fn a_download_that_is_abandoned_during_a_stall_is_requested_in_a_lower_quality() {
     let settings = Settings { capacity: 8 * SECOND, ..Settings::default() };

@@ -3,7 +3,7 @@
 use tributary_link::{LinkSpec, LossSpec, Moment, PathSpec, RateSpec, Scenario, WorkloadSpec};
 use tributary_player::abr::Ladder;
 use tributary_player::dash::LADDER;
-use tributary_player::dash::play::{Settings, Title};
+use tributary_player::dash::play::{Counting, Settings, Title};
 use tributary_player::engine::{self, Decision, Reason, Transport};
 use tributary_types::{Bitrate, PathId};
 
@@ -27,12 +27,16 @@ fn network(seconds: u64, loss: f64) -> Scenario {
 }
 
 fn play(scenario: &Scenario, transport: &str, control: Control) -> DashOutcome {
+    play_with(scenario, transport, control, Settings::default())
+}
+
+fn play_with(scenario: &Scenario, transport: &str, control: Control, settings: Settings) -> DashOutcome {
     let choice = TransportName::find(transport, None, &scenario.path_names()).unwrap();
     let congestion = if choice.is_quic() { "quic-cubic" } else { "cubic" };
     let rates = LADDER.map(|kbps| Bitrate::from_bps(u64::from(kbps) * 1000)).to_vec();
     let spec = DashSpec {
         title: Title { ladder: Ladder::new(SEGMENT, rates).unwrap(), segments: vec![SEGMENT; 200] },
-        settings: Settings::default(),
+        settings,
         rule: "dynamic".to_owned(),
         from: Instant::from_millis(1000),
         control,
@@ -88,6 +92,32 @@ fn an_abandoned_download_ends_a_tcp_connection_and_only_a_stream_elsewhere() {
         let last = qoe.segments.last().unwrap();
         assert!(last.complete_s > 45.0 && last.quality < 6, "{transport}: {last:?}");
     }
+}
+
+/// Share of the bytes that had arrived which could be read, when the rule judges; mean over all downloads.
+fn readable(outcome: &DashOutcome) -> f64 {
+    let steps = outcome.downloads.iter().flat_map(|download| &download.steps);
+    let judged = steps.filter(|step| step.after >= Duration::from_millis(500) && step.received > 0);
+    let shares: Vec<f64> = judged.map(|step| step.in_order as f64 / step.received as f64).collect();
+    shares.iter().sum::<f64>() / shares.len() as f64
+}
+
+#[test]
+fn fbdt_fills_a_segment_from_both_ends_and_is_abandoned_if_only_bytes_in_order_count() {
+    let scenario = network(60, 0.0);
+    let counting = |transport: &str, counting| {
+        let settings = Settings { counting, ..Settings::default() };
+        let outcome = play_with(&scenario, transport, Control::None, settings);
+        let qoe = assert_whole(&outcome, transport);
+        (readable(&outcome), qoe)
+    };
+    let (readable, all) = counting("fbdt", Counting::Received);
+    let (_, in_order) = counting("fbdt", Counting::InOrder);
+    let (other_readable, other) = counting("min-rtt", Counting::InOrder);
+    assert!(readable < 0.8 && other_readable > 0.95, "{readable:.2} {other_readable:.2}");
+    let abandoned = [all.abandoned, in_order.abandoned, other.abandoned];
+    assert!(2 * all.abandoned < in_order.abandoned, "the counting: {abandoned:?}");
+    assert!(other.abandoned < in_order.abandoned, "the scheduler: {abandoned:?}");
 }
 
 #[test]

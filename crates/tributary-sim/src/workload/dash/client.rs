@@ -9,7 +9,7 @@ use tributary_player::dash::play::{Command, Event, Player, Qoe, Request, Setting
 use tributary_types::Instant;
 
 use super::requests::HEADERS;
-use super::{Connection, INDEX, INITIALIZATION, MANIFEST};
+use super::{Connection, Download, INDEX, INITIALIZATION, MANIFEST};
 use crate::host::{Host, Outbox};
 use crate::id::HostId;
 use crate::packet::Packet;
@@ -70,6 +70,7 @@ pub(crate) struct DashClient {
     began: Option<Instant>,
     first_request: Option<Instant>,
     events: Vec<(Instant, Event)>,
+    downloads: Vec<Download>,
     reconnects: u32,
 }
 
@@ -101,6 +102,7 @@ impl DashClient {
             began: None,
             first_request: None,
             events: Vec::new(),
+            downloads: Vec::new(),
             reconnects: 0,
         }
     }
@@ -193,6 +195,11 @@ impl DashClient {
         &self.events
     }
 
+    /// Downloads over time.
+    pub(crate) fn downloads(&self) -> &[Download] {
+        &self.downloads
+    }
+
     /// Connections that took the place of one that was given up.
     pub(crate) fn reconnects(&self) -> u32 {
         self.reconnects
@@ -237,9 +244,10 @@ impl DashClient {
         };
         self.wanted = None;
         self.exchange = Some(Exchange { connection, stream, what, length, arrived: 0 });
-        if let (What::Media(_), State::Playing(player)) = (what, &mut self.state) {
+        if let (What::Media(request), State::Playing(player)) = (what, &mut self.state) {
             player.handle_sent();
             self.first_request.get_or_insert(now);
+            self.downloads.push(Download::new(request, length, now));
         }
     }
 
@@ -252,6 +260,7 @@ impl DashClient {
 
     /// Ends the current answer, and with it the connection if its transport cannot end a single answer.
     fn abort(&mut self, now: Instant, out: &mut Outbox) {
+        self.follow(now, true);
         (self.wanted, self.media) = (None, None);
         let Some(exchange) = self.exchange.take() else { return };
         let connection = &mut self.connections[exchange.connection];
@@ -291,6 +300,18 @@ impl DashClient {
 
     // ---- answers
 
+    /// Tells the player what has arrived of the running download and cannot be read yet, and notes its state.
+    fn follow(&mut self, now: Instant, end: bool) {
+        let Some(exchange) = &self.exchange else { return };
+        let (What::Media(request), State::Playing(player)) = (exchange.what, &mut self.state) else { return };
+        let out_of_order = self.connections[exchange.connection].out_of_order(exchange.stream);
+        player.handle_out_of_order(now, request.id, out_of_order);
+        if let Some(download) = self.downloads.last_mut() {
+            let in_order = exchange.arrived.saturating_sub(HEADERS);
+            download.add(now, (in_order, out_of_order), end);
+        }
+    }
+
     /// Bytes arrived on a stream.
     fn arrived(&mut self, now: Instant, (connection, stream): (usize, StreamKey), bytes: u64) {
         let Some(exchange) = &mut self.exchange else { return };
@@ -313,6 +334,7 @@ impl DashClient {
             }
         }
         // A player that gives the download up here does so by a command, which is carried out later.
+        self.follow(now, arrived >= HEADERS + length);
         if arrived >= HEADERS + length {
             self.exchange = None;
             self.connections[connection].answered();
@@ -387,6 +409,7 @@ impl DashClient {
 
     fn settle(&mut self, now: Instant, out: &mut Outbox) {
         loop {
+            self.follow(now, false);
             let any = self.take_notices(now, out);
             self.carry_out(now, out);
             self.ask(now);
@@ -412,6 +435,7 @@ impl Host for DashClient {
         for connection in &mut self.connections {
             connection.handle_timeout(now, out);
         }
+        self.follow(now, false);
         if let State::Playing(player) = &mut self.state
             && player.poll_timeout().is_some_and(|at| at <= now)
         {

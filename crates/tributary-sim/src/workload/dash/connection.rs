@@ -162,6 +162,11 @@ impl Connection {
         }
     }
 
+    /// Bytes of the current answer that have arrived after a gap.
+    pub(super) fn out_of_order(&self, stream: StreamKey) -> u64 {
+        self.transport.as_ref().map_or(0, |transport| transport.out_of_order(stream))
+    }
+
     pub(super) fn flush(&mut self, now: Instant, out: &mut Outbox) {
         if let Some(transport) = &mut self.transport {
             transport.flush(now, out);

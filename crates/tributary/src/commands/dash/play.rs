@@ -17,7 +17,7 @@ use tributary_net::transport::{Certificates, TransportConfig, TransportName};
 use tributary_net::{Common, Key};
 use tributary_player::PlayState;
 use tributary_player::abr;
-use tributary_player::dash::play::Settings;
+use tributary_player::dash::play::{Counting, Settings};
 use tributary_player::engine;
 use tributary_report::{HtmlReport, KeyFigure, RunInfo, Series, TimeSeries, Tone};
 
@@ -76,6 +76,10 @@ pub(crate) struct PlayArguments {
     /// Bitrate rule
     #[arg(long, default_value = "dynamic", value_parser = clap::builder::PossibleValuesParser::new(abr::names()))]
     rule: String,
+    /// Bytes of a download that count when the rule decides whether to abandon it: all that a session has received, or
+    /// those without a gap before them, as a browser counts
+    #[arg(long, value_name = "WHICH", default_value = "received", value_parser = ["received", "in-order"])]
+    counting: String,
     /// Play buffer in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = quantity::long_seconds_in(1..=3600))]
     buffer: u64,
@@ -104,7 +108,11 @@ pub(super) fn run(arguments: PlayArguments) -> Result<ExitCode> {
         url: arguments.url.clone(),
         carriage: carriage(&arguments)?,
         rule: arguments.rule.clone(),
-        settings: Settings { capacity: Duration::from_secs(arguments.buffer), ..Settings::default() },
+        settings: Settings {
+            capacity: Duration::from_secs(arguments.buffer),
+            counting: if arguments.counting == "in-order" { Counting::InOrder } else { Counting::Received },
+            ..Settings::default()
+        },
         most: arguments.seconds.map(Duration::from_secs),
         save: arguments.save.clone(),
     };

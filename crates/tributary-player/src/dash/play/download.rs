@@ -1,0 +1,67 @@
+//! A running download: what has arrived of it, and what the bitrate rule is told.
+
+use tributary_types::Instant;
+
+use super::{Counting, Request};
+use crate::abr::Progress;
+
+/// A running download.
+#[derive(Debug)]
+pub(super) struct Download {
+    pub request: Request,
+    pub began: Instant,
+    pub first_byte: Option<Instant>,
+    /// Size of the whole segment in bytes, once it is known.
+    pub size: Option<u64>,
+    /// Bytes without a gap before them.
+    pub arrived: u64,
+    /// Bytes after a gap.
+    out_of_order: u64,
+    /// When bytes arrived last.
+    pub moved: Instant,
+    /// When the rule was asked last whether to abandon it.
+    pub looked: Instant,
+}
+
+impl Download {
+    pub fn new(request: Request, now: Instant) -> Self {
+        Self {
+            request,
+            began: now,
+            first_byte: None,
+            size: None,
+            arrived: request.from,
+            out_of_order: 0,
+            moved: now,
+            looked: now,
+        }
+    }
+
+    pub fn handle_out_of_order(&mut self, now: Instant, bytes: u64) {
+        if bytes > self.out_of_order {
+            self.moved = now;
+        }
+        self.out_of_order = bytes;
+    }
+
+    /// Bytes that have arrived in any order.
+    pub fn received(&self) -> u64 {
+        let whole = self.arrived + self.out_of_order;
+        self.size.map_or(whole, |size| whole.min(size))
+    }
+
+    /// What the rule is told; `None` before the response has begun.
+    pub fn progress(&self, now: Instant, counting: Counting) -> Option<Progress> {
+        let counted = match counting {
+            Counting::Received => self.received(),
+            Counting::InOrder => self.arrived,
+        };
+        Some(Progress {
+            quality: self.request.quality,
+            size: self.size? as f64 * 8.0,
+            arrived: counted as f64 * 8.0,
+            elapsed: now.saturating_since(self.began),
+            first_byte: self.first_byte?.saturating_since(self.began),
+        })
+    }
+}
