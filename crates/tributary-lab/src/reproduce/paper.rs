@@ -4,7 +4,7 @@
 
 use super::evaluate::Method;
 use super::expression::{Expression, ExpressionError};
-use super::matrix::{Axes, Matrices, Matrix};
+use super::matrix::{Axes, CellError, Matrices, Matrix};
 use super::sample::Labels;
 use crate::result::World;
 use core::fmt;
@@ -389,6 +389,25 @@ impl Paper {
     #[must_use]
     pub fn label<'a>(&'a self, axis: &str, value: &'a str) -> &'a str {
         self.label.get(axis).and_then(|labels| labels.get(value)).map_or(value, String::as_str)
+    }
+
+    /// Sets the rates of a world's links to `scale` times the paper's; the paper's numbers are scaled alike.
+    ///
+    /// # Errors
+    /// [`CellError::Value`] when they are not a whole multiple of the scenario files' rates.
+    pub fn set_scale(&mut self, world: World, scale: f64) -> Result<(), CellError> {
+        let present = self.paper_scale.insert(world.to_string(), scale).unwrap_or(1.0);
+        for matrix in self.matrix.iter_mut().filter(|matrix| matrix.world == world) {
+            let factor = matrix.scale as f64 * scale / present;
+            let valid = (1.0..=1000.0).contains(&factor.round()) && (factor - factor.round()).abs() < 1e-6;
+            if !valid {
+                let least = present / matrix.scale as f64;
+                let expected = format!("a whole multiple of {least}, up to {}", 1000.0 * least);
+                return Err(CellError::Value { axis: "scale", value: scale.to_string(), expected });
+            }
+            matrix.scale = factor.round() as u64;
+        }
+        Ok(())
     }
 
     /// The paper's number for a row of a table, scaled for a world.

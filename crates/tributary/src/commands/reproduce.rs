@@ -25,6 +25,7 @@ use tributary_lab::reproduce::{EXPERIMENTS, Page, Paper, Selection, Settings, ex
 #[command(after_help = "Examples:
   tributary reproduce fbdt --quick
   tributary reproduce fbdt --world sim --quick
+  tributary reproduce fbdt --world emu --scale 1 --quick
   tributary reproduce fbdt --congestion cubic,bbr --seeds 3 --rtt 20 --queue-ms 20
   tributary reproduce avira --world sim --seeds 40 --out avira
   tributary reproduce avira --world emu --scenarios mobility --json
@@ -63,6 +64,9 @@ pub(crate) struct ReproduceArguments {
     /// Base RTT of every path in milliseconds
     #[arg(long, value_parser = quantity::millis)]
     rtt: Option<u64>,
+    /// Rates of the links as a multiple of the paper's: 1 are its own [default: the file's, for FBDT 0.1 in the emulator]
+    #[arg(long)]
+    scale: Option<f64>,
     #[command(flatten)]
     queue: QueueArguments,
     /// Also reuse finished emulated runs from the report's directory
@@ -96,8 +100,11 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<ExitCode> {
     if let Some(Own::Ows(arguments)) = &arguments.own {
         return super::ows::run(arguments);
     }
-    let paper = Paper::find(arguments.paper.as_deref().unwrap_or_default())?;
+    let mut paper = Paper::find(arguments.paper.as_deref().unwrap_or_default())?;
     let settings = settings(arguments, &paper);
+    if let Some(scale) = arguments.scale {
+        paper.set_scale(settings.selection.world, scale)?;
+    }
     if settings.selection.world == World::Emu {
         tributary_emu::isolate()?;
     }

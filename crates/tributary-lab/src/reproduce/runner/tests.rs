@@ -201,3 +201,20 @@ fn the_handoff_file_is_measured_judged_and_drawn_the_same_each_time() {
     }
     assert!(!page.contains("Figure 12"), "its cells were not run");
 }
+
+#[test]
+fn the_emulated_fbdt_file_runs_at_the_papers_own_rates() {
+    let mut paper = Paper::find("fbdt").unwrap();
+    let tenth = paper.number("goodput", "los", "wifi", World::Emu).unwrap();
+    paper.set_scale(World::Emu, 1.0).unwrap();
+    assert!(paper.matrix.iter().all(|matrix| matrix.scale == 10), "the simulator's are the paper's own already");
+    assert_eq!((tenth, paper.number("goodput", "los", "wifi", World::Emu)), (47.0, Some(470.0)));
+}
+
+#[test]
+fn a_scale_that_is_no_multiple_of_the_scenario_files_is_refused_with_the_smallest() {
+    for scale in [0.25, 0.0, -1.0, f64::NAN, f64::INFINITY, 1e300] {
+        let refused = Paper::find("fbdt").unwrap().set_scale(World::Emu, scale).unwrap_err();
+        assert!(refused.to_string().ends_with("a whole multiple of 0.1, up to 100"), "{refused}");
+    }
+}
