@@ -290,7 +290,11 @@ fn invalid_priorities_weights_and_schedulers_are_refused_with_the_valid_ones() {
     refused(
         &output(&["reproduce", "fdbt"]),
         1,
-        &["`fdbt`", "known: fbdt, fbdt-ablation, fbdt-published, avira, cotag, decision-engine, handoff", ".toml"],
+        &[
+            "`fdbt`",
+            "known: fbdt, fbdt-ablation, fbdt-published, avira, cotag, decision-engine, handoff",
+            ".toml",
+        ],
     );
 }
 

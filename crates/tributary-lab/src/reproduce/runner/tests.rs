@@ -207,7 +207,10 @@ fn the_emulated_fbdt_file_runs_at_the_papers_own_rates() {
     let mut paper = Paper::find("fbdt").unwrap();
     let tenth = paper.number("goodput", "los", "wifi", World::Emu).unwrap();
     paper.set_scale(World::Emu, 1.0).unwrap();
-    assert!(paper.matrix.iter().all(|matrix| matrix.scale == 10), "the simulator's are the paper's own already");
+    assert!(
+        paper.matrix.iter().all(|matrix| matrix.scale == 10),
+        "the simulator's are the paper's own already"
+    );
     assert_eq!((tenth, paper.number("goodput", "los", "wifi", World::Emu)), (47.0, Some(470.0)));
 }
 
