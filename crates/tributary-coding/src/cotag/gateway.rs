@@ -93,10 +93,10 @@ impl Gateway {
         }
     }
 
-    /// Sets the share of packets that is lost on the way to the device over each access point that works. A cohort
-    /// that ends later gets no more redundant packets than repair the largest, which are fewer than the redundancy
-    /// limit while links are good. `None`: not known, as of an access point that few packets take; while none is
-    /// known, the limit applies. Paper mode ignores it.
+    /// Sets the measured loss on the way to the device, one share (0 to 1) for each working access point. Later cohorts
+    /// get only as many redundant packets as the largest of these shares needs, and never more than the redundancy
+    /// limit. `None` means that too few packets have passed the access point for a measurement. Without any measurement
+    /// the limit applies. Paper mode ignores the losses.
     pub fn expect_losses(&mut self, losses: impl IntoIterator<Item = Option<f64>>) {
         let largest = losses.into_iter().flatten().reduce(f64::max);
         self.loss = largest.filter(|_| self.config.mode == Mode::Systematic);

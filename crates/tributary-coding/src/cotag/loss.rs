@@ -44,8 +44,8 @@ impl LossMeter {
         self.share
     }
 
-    /// The share lost on the way to the device, if the links behind this one lose `beyond`; `None` while one of both is
-    /// unknown. Small shares add up.
+    /// The share lost on this link and the links after it, which lose the share `beyond`. The two shares are added,
+    /// which is accurate while they are small. `None` if either is unknown.
     #[must_use]
     pub fn share_with(&self, beyond: Option<f64>) -> Option<f64> {
         self.share.zip(beyond).map(|(here, beyond)| here + beyond)

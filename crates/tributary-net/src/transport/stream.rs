@@ -123,8 +123,8 @@ impl RecvHalf {
         }
     }
 
-    /// A counter of the bytes that have arrived and cannot be read yet. Only sessions have one; other transports do not
-    /// tell an application.
+    /// A counter of the bytes that have arrived and cannot be read yet. `None` for kernel sockets
+    /// and QUIC, which do not report them.
     #[must_use]
     pub fn out_of_order(&self) -> Option<OutOfOrder> {
         match &self.0 {

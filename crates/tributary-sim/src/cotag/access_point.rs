@@ -18,7 +18,7 @@ use crate::packet::{Body, Packet};
 
 /// Shortest interval between two feedbacks to the gateway.
 const FEEDBACK: Duration = Duration::from_micros(500);
-/// IPv4, UDP and the envelope of what is sent to the gateway, generously.
+/// Bytes of headers (IPv4, UDP, envelope) of a datagram to the gateway; an upper bound.
 const ENVELOPE: u32 = 100;
 
 /// The routes of an access point.
@@ -36,9 +36,11 @@ pub(super) struct AccessPointNode {
     air: Airtime,
     contents: Rc<RefCell<Contents>>,
     routes: Routes,
-    /// Packets received from the gateway, those of them that were lost, and packets sent to the device.
+    /// Packets received from the gateway.
     received: u64,
+    /// Loss on the link from the gateway.
     meter: LossMeter,
+    /// Packets sent to the device.
     sent: u64,
     /// Loss of the radio, as the device measures it.
     radio_loss: Option<f64>,

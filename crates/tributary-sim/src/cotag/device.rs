@@ -16,7 +16,7 @@ use crate::packet::{Body, Packet};
 
 /// Shortest interval between two reports of missing packets and of the radios' losses.
 const REPORTS: Duration = Duration::from_millis(1);
-/// IPv4, UDP and the envelope of what is sent to an access point.
+/// Bytes of headers (IPv4, UDP, envelope) of a datagram to an access point.
 const ENVELOPE: u32 = 60;
 
 /// The host.

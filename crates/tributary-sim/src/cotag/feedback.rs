@@ -28,10 +28,10 @@ pub(super) fn unnumbered(datagram: &Bytes) -> Option<(u64, Bytes)> {
     Some((number, datagram.slice(NUMBER..)))
 }
 
-/// State of an access point, or of the device, of which only the loss counts.
+/// What an access point or the device tells the node before it. Of the device's feedback only `loss` is used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Feedback {
-    /// Packets received from the node before so far.
+    /// Packets received so far from the node before.
     pub received: u64,
     /// Packets waiting.
     pub waiting: u32,
