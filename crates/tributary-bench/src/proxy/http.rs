@@ -96,7 +96,8 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     for round in 1..=plan.rounds {
         for (peer, report) in Peer::ALL.into_iter().zip(&mut contestants) {
             progress(&format!("{}, round {round} of {}", report.contestant, plan.rounds));
-            turn(plan, (directory.path(), &files), peer, report)?;
+            let own = tempfile::tempdir_in(&directory).map_err(|e| daemon::failed("temporary directory", e))?;
+            turn(plan, (own.path(), &files), peer, report)?;
         }
     }
     let [_, haproxy, _, tributary] = &contestants;
@@ -119,7 +120,7 @@ fn write_objects(files: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Both sizes of objects through new processes.
+/// Both sizes of objects through new processes, which have a directory of their own.
 fn turn(
     plan: &Plan,
     (directory, files): (&Path, &Path),

@@ -7,7 +7,6 @@ use std::process::Command;
 use std::time::Instant;
 use tributary_emu::{Side, VethNetwork};
 use tributary_lab::process::{Process, own_program};
-use tributary_report::base64;
 
 use super::super::rig::Program;
 use crate::BenchError;
@@ -124,7 +123,7 @@ fn haproxies(network: &VethNetwork, directory: &Path) -> Result<(SocketAddr, End
     let made = rcgen::generate_simple_self_signed(vec!["bench".to_owned()]);
     let made = made.map_err(|error| failed("a certificate", error))?;
     let certificate = directory.join("haproxy.pem");
-    let text = pem("CERTIFICATE", made.cert.der()) + &pem("PRIVATE KEY", &made.signing_key.serialize_der());
+    let text = made.cert.pem() + &made.signing_key.serialize_pem();
     std::fs::write(&certificate, text).map_err(|error| failed("haproxy.pem", error))?;
     let near: SocketAddr = (Ipv4Addr::LOCALHOST, PORT[2]).into();
     let far: SocketAddr = (Side::Server.address(0), PORT[1]).into();
@@ -148,13 +147,6 @@ fn haproxy(
     let mut command = network.command(side, "haproxy");
     command.args(["-db", "-q", "-f"]).arg(&file);
     Ok(Process::start("haproxy", command)?)
-}
-
-/// A file's part in the form that HAProxy reads (RFC 7468 §2).
-fn pem(label: &str, der: &[u8]) -> String {
-    let text = base64(der);
-    let lines = text.as_bytes().chunks(64).map(|line| String::from_utf8_lossy(line) + "\n");
-    format!("-----BEGIN {label}-----\n{}-----END {label}-----\n", lines.collect::<String>())
 }
 
 /// TCP is forwarded as it is, as Tributary's proxy does; TLS 1.3 with the cipher that Tributary prefers.
@@ -225,14 +217,6 @@ mod tests {
     fn a_missing_program_is_named_with_the_command_that_installs_it() {
         let error = version("no-such-program-of-the-benchmark").unwrap_err().to_string();
         assert!(error.contains("no-such-program") && error.contains("scripts/setup --haproxy"), "{error}");
-    }
-
-    #[test]
-    fn lines_of_a_certificate_are_short() {
-        let text = pem("CERTIFICATE", &[0; 60]);
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.iter().map(|line| line.len()).collect::<Vec<_>>(), [27, 64, 16, 25]);
-        assert_eq!((lines[0], lines[3]), ("-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"));
     }
 
     #[test]
