@@ -96,7 +96,8 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     for round in 1..=plan.rounds {
         for (peer, report) in Peer::ALL.into_iter().zip(&mut contestants) {
             progress(&format!("{}, round {round} of {}", report.contestant, plan.rounds));
-            let own = tempfile::tempdir_in(&directory).map_err(|e| daemon::failed("temporary directory", e))?;
+            let own =
+                tempfile::tempdir_in(&directory).map_err(|e| daemon::failed("temporary directory", e))?;
             turn(plan, (own.path(), &files), peer, report)?;
         }
     }
