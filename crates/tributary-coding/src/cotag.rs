@@ -22,7 +22,7 @@ pub use buffer::PacketBuffer;
 pub use device::Device;
 pub use gateway::{Gateway, Transmit};
 pub use loss::LossMeter;
-pub use packet::{Header, Need, PacketError, Payload, decode, encode, encode_report};
+pub use packet::{Header, Need, PacketError, Payload, decode, encode, encode_report, is_original};
 
 use crate::prf::CoefficientKey;
 use crate::rlnc::{Basis, Generation};

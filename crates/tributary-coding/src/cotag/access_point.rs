@@ -3,7 +3,8 @@
 //!
 //! In paper mode cohort k waits until a later label has arrived on every incoming link; in systematic mode
 //! packets are forwarded at once. `Deviates:` the smallest unprocessed label is not stored: label k may be
-//! sent while it is older than the newest label of each incoming link, but by less than two.
+//! sent while it is older than the newest label of each incoming link, but by less than two. An original of an
+//! older cohort, which another access point could not deliver, is forwarded without being mixed.
 
 use super::packet::{Header, Payload, decode, encode};
 use super::queue::{Queue, Waiting};
@@ -113,6 +114,10 @@ impl AccessPoint {
             None => return,
         }
         self.counters.received += 1;
+        if self.is_over(&header) {
+            self.counters.full += self.queue.push(true, Waiting { label: header.label, bytes: packet });
+            return;
+        }
         if self.newest[link].is_none_or(|newest| ahead(header.label, newest) > 0) {
             self.newest[link] = Some(header.label);
         }
@@ -150,12 +155,17 @@ impl AccessPoint {
             }
         }
         let Some(newest) = self.newest_label() else { return Some(Verdict::Take) };
-        let distance = ahead(header.label, newest);
-        if distance <= -2 {
+        let is_useful = self.config.mode == Mode::Systematic && header.high;
+        if self.is_over(header) && !is_useful {
             self.counters.late += 1;
             return None;
         }
-        Some(self.strays.judge(distance))
+        Some(self.strays.judge(ahead(header.label, newest)))
+    }
+
+    /// Whether a later cohort has overtaken the packet's.
+    fn is_over(&self, header: &Header) -> bool {
+        self.newest_label().is_some_and(|newest| ahead(header.label, newest) <= -2)
     }
 
     fn begin(&mut self, epoch: u32) {

@@ -87,6 +87,12 @@ pub enum PacketError {
     Field(&'static str),
 }
 
+/// Whether a packet carries an original.
+#[must_use]
+pub fn is_original(packet: &[u8]) -> bool {
+    matches!(packet, [VERSION, 0, ..])
+}
+
 /// Encodes a packet with a combination or a flush.
 ///
 /// # Panics

@@ -384,8 +384,28 @@ fn an_access_point_gives_up_what_two_later_cohorts_overtake() {
     point.handle_packet(0, original(3, 0, 0, 0));
     // The redundant packet of cohort 1 is dropped; its original is kept.
     assert_eq!((point.waiting(), point.counters().given), (3, 1));
-    point.handle_packet(0, original(1, 1, 0, 0));
-    assert_eq!(point.counters().late, 1);
+    let row = Header { high: false, symbols: 5, ..header(1) };
+    let body = Bytes::from_static(&[0, 4, 0, 0, 0, 7]);
+    point.handle_packet(0, encode(&row, &Payload::Coded(Vector::Cauchy(1), body)));
+    assert_eq!((point.waiting(), point.counters().late), (3, 1));
+}
+
+#[test]
+fn an_original_that_another_access_point_gave_back_is_forwarded() {
+    for (mode, forwarded) in [(Mode::Systematic, 3), (Mode::Paper, 2)] {
+        let mut point = AccessPoint::new(config(mode), 0, 1);
+        let symbol = |label, symbols| match mode {
+            Mode::Systematic => original(label, 0, 0, 0),
+            Mode::Paper => {
+                let body = Bytes::from_static(&[0, 4, 0, 0, 0, 7]);
+                encode(&Header { symbols, ..header(label) }, &Payload::Coded(Vector::Random(0), body))
+            }
+        };
+        for label in [40, 41, 3] {
+            point.handle_packet(0, symbol(label, 5));
+        }
+        assert_eq!((point.waiting(), point.counters().late), (forwarded, 3 - forwarded as u64), "{mode:?}");
+    }
 }
 
 #[test]
