@@ -5,6 +5,7 @@
 //! | 1 | feedback: newest number received (8), age of it in µs (4), room in bytes (4), capacity in bytes (4), loss (2) | both |
 //! | 2 | numbered packet: start (4), number (8), then an IP packet | device to gateway |
 //! | 3 | ping: asks for feedback | both |
+//! | 4 | a COTAG packet that its radio could not deliver | access point to gateway |
 //! | 0xc1 | a COTAG packet, see `docs/models/cotag.md` | gateway to device; reports the other way |
 //! | 0x45… or 0x6… | an IP packet that is not coded | gateway to device |
 
@@ -58,6 +59,7 @@ pub(crate) enum HopMessage<'a> {
     /// Start, number, packet.
     Numbered(u32, u64, &'a [u8]),
     Ping,
+    Returned(&'a [u8]),
     Coded(&'a [u8]),
     Plain(&'a [u8]),
 }
@@ -77,6 +79,7 @@ impl<'a> HopMessage<'a> {
             })),
             2 if bytes.len() > NUMBERED => Some(Self::Numbered(short(1)?, long(5)?, &bytes[NUMBERED..])),
             3 if bytes.len() == 1 => Some(Self::Ping),
+            4 if bytes.get(1) == Some(&0xc1) => Some(Self::Returned(&bytes[1..])),
             0xc1 => Some(Self::Coded(bytes)),
             first if matches!(first >> 4, 4 | 6) => Some(Self::Plain(bytes)),
             _ => None,
@@ -101,6 +104,10 @@ impl<'a> HopMessage<'a> {
                 out.extend_from_slice(packet);
             }
             Self::Ping => out.push(3),
+            Self::Returned(packet) => {
+                out.push(4);
+                out.extend_from_slice(packet);
+            }
             Self::Coded(bytes) | Self::Plain(bytes) => out.extend_from_slice(bytes),
         }
     }
@@ -113,10 +120,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parsed_messages_are_written_back_unchanged(bytes in prop::collection::vec(any::<u8>(), 0..60), first in 0..5_u8) {
+        fn parsed_messages_are_written_back_unchanged(bytes in prop::collection::vec(any::<u8>(), 0..60), first in 0..6_u8) {
             let mut bytes = bytes;
             if let Some(place) = bytes.first_mut() {
-                *place = [1, 2, 3, 0xc1, 0x45][usize::from(first)];
+                *place = [1, 2, 3, 4, 0xc1, 0x45][usize::from(first)];
             }
             if let Some(message) = HopMessage::read(&bytes) {
                 let mut again = Vec::new();
@@ -130,7 +137,10 @@ mod tests {
     fn messages_round_trip() {
         let feedback =
             Feedback { newest: u64::MAX, age: 7, room: 8, capacity: 9, loss: Loss::new(Some(0.25)) };
-        for message in [HopMessage::Feedback(feedback), HopMessage::Numbered(1, 2, b"E"), HopMessage::Ping] {
+        let returned = HopMessage::Returned(b"\xc1");
+        for message in
+            [HopMessage::Feedback(feedback), HopMessage::Numbered(1, 2, b"E"), HopMessage::Ping, returned]
+        {
             let mut bytes = Vec::new();
             message.write(&mut bytes);
             assert_eq!(HopMessage::read(&bytes), Some(message));
@@ -138,6 +148,6 @@ mod tests {
         assert!((feedback.loss.share().expect("known") - 0.25).abs() < 1e-4);
         assert_eq!((Loss::new(None).share(), Loss::new(Some(7.0)).share().is_some()), (None, true));
         assert_eq!(HopMessage::read(&[]), None);
-        assert_eq!(HopMessage::read(&[9]), None);
+        assert_eq!((HopMessage::read(&[9]), HopMessage::read(&[4, 9])), (None, None));
     }
 }

@@ -36,8 +36,11 @@ const RATE_MEMORY: Duration = Duration::from_millis(500);
 const RTT_MEMORY: Duration = Duration::from_secs(5);
 /// Packets sent close together share an entry.
 const GRAIN: Duration = Duration::from_micros(100);
-/// Silence with packets in flight after which they count as lost and the link as stalled.
+/// Silence with packets in flight after which the link counts as stalled.
 const STALL: Duration = Duration::from_millis(100);
+/// Silence of a radio after which it counts as quiet, if its oldest packet should have been answered. Several
+/// times the interval of feedback, and less than the device waits for a packet.
+const QUIET: Duration = Duration::from_millis(8);
 
 /// Packets that were sent at about the same time.
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +112,10 @@ pub(crate) struct Pace {
     rtt: Extreme,
     loss: Option<f64>,
     heard: Instant,
+    quiet: bool,
     stalled: bool,
+    /// Bytes sent before the last stall. They waited for the link, so they measure neither its rate nor its round trip.
+    unmeasured: u64,
 }
 
 impl Pace {
@@ -130,7 +136,9 @@ impl Pace {
             rtt: Extreme::new(RTT_MEMORY, u64::min),
             loss: None,
             heard: Instant::ZERO,
+            quiet: false,
             stalled: false,
+            unmeasured: 0,
         }
     }
 
@@ -158,7 +166,7 @@ impl Pace {
 
     /// Processes feedback.
     pub(crate) fn on_feedback(&mut self, now: Instant, feedback: &Feedback) {
-        (self.heard, self.stalled) = (now, false);
+        (self.heard, self.quiet, self.stalled) = (now, false, false);
         if self.newest.is_some_and(|newest| feedback.newest < newest) {
             return; // Overtaken by later feedback.
         }
@@ -179,6 +187,9 @@ impl Pace {
             let (part, whole) = (feedback.newest - sent.first + 1, sent.last - sent.first + 1);
             let bytes = u128::from(sent.total - sent.before) * u128::from(part) / u128::from(whole);
             self.off = self.off.max(sent.before + bytes as u64);
+        }
+        if self.off <= self.unmeasured {
+            return;
         }
         let arrived = now - Duration::from_micros(feedback.age.into());
         self.measure_rate(now, arrived);
@@ -221,19 +232,30 @@ impl Pace {
 
     /// When [`handle_timeout`](Self::handle_timeout) has something to do.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        (self.in_flight() > 0).then(|| self.heard + self.patience())
+        let stall = (self.in_flight() > 0 && !self.stalled).then(|| self.heard + self.patience());
+        self.quiet_at().filter(|_| !self.quiet).into_iter().chain(stall).min()
+    }
+
+    /// When a radio that stays silent counts as quiet.
+    fn quiet_at(&self) -> Option<Instant> {
+        let (oldest, round_trip) = (self.sent.front()?, self.round_trip()?);
+        let answered = oldest.at + round_trip + self.queue() * 2;
+        self.is_radio.then(|| answered.max(self.heard + QUIET))
     }
 
     fn patience(&self) -> Duration {
         STALL.max(self.round_trip().unwrap_or_default() * 4)
     }
 
-    /// Detects that the link is silent.
+    /// Detects that the link is silent. Packets in flight stay there: a radio that was blocked still has them, and a
+    /// second window on top of them would overflow its queue. Feedback for a later packet, for example a ping,
+    /// ends their flight if they are lost.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        if self.poll_timeout().is_some_and(|at| now >= at) {
+        self.quiet |= self.quiet_at().is_some_and(|at| now >= at);
+        if self.in_flight() > 0 && !self.stalled && now >= self.heard + self.patience() {
             self.stalled = true;
-            self.off = self.total;
-            self.sent.clear();
+            self.unmeasured = self.total;
+            self.arrivals.clear();
             self.slow_since = None;
         }
     }
@@ -251,6 +273,17 @@ impl Pace {
     /// Whether packets were not answered and nothing has arrived since.
     pub(crate) fn is_stalled(&self) -> bool {
         self.stalled
+    }
+
+    /// Whether a radio has been silent for longer than its queue explains: it is blocked, or about to stall. Data should
+    /// take another way, but the radio may still be used.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet || self.stalled
+    }
+
+    /// The newest packet that the peer has answered.
+    pub(crate) fn newest(&self) -> Option<u64> {
+        self.newest
     }
 
     /// Bytes a second, as measured.
@@ -313,7 +346,7 @@ impl Pace {
     pub(crate) fn offer(&self, held: u64) -> (u32, u32) {
         let window = self.window();
         let capacity = window.saturating_add(in_time(self.rate(), HELD)).saturating_add(LEAST_HELD);
-        let taken = if self.stalled { capacity } else { self.in_flight() + held };
+        let taken = if self.is_quiet() { capacity } else { self.in_flight() + held };
         let narrow = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
         (narrow(capacity.saturating_sub(taken)), narrow(capacity))
     }

@@ -71,6 +71,8 @@ pub struct InnerStatus {
     pub clamped: u64,
     /// Refused by the TUN device.
     pub unwritten: u64,
+    /// Coded packets that an access point gave back because its radio was silent.
+    pub returned: u64,
 }
 
 /// A node's snapshot.

@@ -1,5 +1,6 @@
 //! The access point's runtime: passes the gateway's messages through the machine to the device, and reports
-//! and packets of the device to the gateway. Does not inspect inner packets.
+//! and packets of the device to the gateway. When its radio is silent it gives the originals that the radio has not
+//! delivered back to the gateway, which sends them over another access point. Does not inspect inner packets.
 
 use super::peer::{Offer, Peer, receive};
 use super::{Running, Work, clock, key};
@@ -13,13 +14,15 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
-use tributary_coding::cotag::{AccessPoint as Machine, Config, PacketBuffer};
+use tributary_coding::cotag::{AccessPoint as Machine, Config, Mode, PacketBuffer, is_original};
 use tributary_net::Key;
 use tributary_tun::{ReceiveBatch, UdpSocket};
 use tributary_types::Instant;
 
 /// Most uncoded packets that wait.
 const PLAIN: usize = 1024;
+/// Most originals that are kept until the device has answered.
+const KEPT: usize = 8192;
 const UP: u64 = 1;
 const DOWN: u64 = 2;
 
@@ -48,6 +51,9 @@ struct AccessPoint {
     /// The session of the gateway's hop for which the machine's state is valid.
     session: u64,
     plain: VecDeque<Bytes>,
+    /// Originals sent to the device and not answered, with the numbers of their datagrams. In paper mode none is kept,
+    /// because every packet is a combination.
+    unanswered: VecDeque<(u64, Bytes)>,
     buffer: PacketBuffer,
     link_mtu: u64,
     mtu: usize,
@@ -78,6 +84,7 @@ impl AccessPoint {
             number: config.number,
             session: 0,
             plain: VecDeque::new(),
+            unanswered: VecDeque::new(),
             buffer: PacketBuffer::default(),
             link_mtu: config.coding.link_mtu as u64,
             mtu: config.coding.inner_mtu(),
@@ -103,6 +110,7 @@ impl AccessPoint {
         if core::mem::replace(&mut self.session, self.up[0].hop.sessions()) != self.session {
             self.machine = Machine::new(self.config.clone(), self.number, 1);
             self.plain.clear();
+            self.unanswered.clear();
         }
         is_empty
     }
@@ -120,6 +128,28 @@ impl AccessPoint {
         receive(now, &mut self.room, &mut self.down, &mut each)
     }
 
+    /// Gives what a silent radio has not delivered back to the gateway. `is_read`: no answer of the device waits.
+    fn give_back(&mut self, now: Instant, is_read: bool) {
+        let pace = &self.down[0].pace;
+        let Some(newest) = pace.newest() else {
+            // A new session counts its datagrams from zero.
+            self.unanswered.clear();
+            return;
+        };
+        while self.unanswered.front().is_some_and(|(number, _)| *number <= newest) {
+            self.unanswered.pop_front();
+        }
+        if !is_read || !pace.is_quiet() || self.config.mode != Mode::Systematic {
+            return;
+        }
+        let sent = self.unanswered.drain(..).map(|(_, packet)| packet);
+        let waiting = core::iter::from_fn(|| self.machine.poll_transmit(false));
+        for packet in sent.chain(waiting) {
+            self.status.returned += 1;
+            self.up[0].send(now, &HopMessage::Returned(&packet), false);
+        }
+    }
+
     fn transmit(&mut self, now: Instant) {
         let down = &mut self.down[0];
         while down.hop.is_established() && down.pace.space() >= self.link_mtu {
@@ -131,7 +161,10 @@ impl AccessPoint {
             }
             // The machine returns redundant packets last, and only if the radio's queue is short.
             let Some(packet) = self.machine.poll_transmit(down.pace.is_spare()) else { return };
-            down.send(now, &HopMessage::Coded(&packet), true);
+            let number = down.send(now, &HopMessage::Coded(&packet), true);
+            if let Some(number) = number.filter(|_| is_original(&packet) && self.unanswered.len() < KEPT) {
+                self.unanswered.push_back((number, packet));
+            }
         }
     }
 
@@ -156,6 +189,7 @@ impl Work for AccessPoint {
             *ready &= !DOWN;
         }
         self.machine.expect_loss(self.down[0].pace.loss());
+        self.give_back(now, *ready & DOWN == 0);
         self.transmit(now);
         let offer = self.offer();
         self.up[0].tick(now, offer);

@@ -125,9 +125,11 @@ impl Device {
             *number += 1;
             let of_flow = lively.get(flow(packet) as usize % lively.len().max(1));
             match (newest, of_flow) {
-                (Some((_, at)), _) if is_bare_acknowledgement(packet) => peers[at].send(now, &message, false),
-                (_, Some(one)) if packet.len() > SMALL => peers[*one].send(now, &message, false),
-                _ => peers.iter_mut().for_each(|peer| peer.send(now, &message, false)),
+                (Some((_, at)), _) if is_bare_acknowledgement(packet) => {
+                    _ = peers[at].send(now, &message, false);
+                }
+                (_, Some(one)) if packet.len() > SMALL => _ = peers[*one].send(now, &message, false),
+                _ => peers.iter_mut().for_each(|peer| _ = peer.send(now, &message, false)),
             }
         })
     }
@@ -138,7 +140,7 @@ impl Device {
         }
         (self.has_news, self.reported) = (false, now);
         if let Some(report) = self.machine.poll_report() {
-            self.peers.iter_mut().for_each(|peer| peer.send(now, &HopMessage::Coded(&report), false));
+            self.peers.iter_mut().for_each(|peer| _ = peer.send(now, &HopMessage::Coded(&report), false));
         }
     }
 }

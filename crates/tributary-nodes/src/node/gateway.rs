@@ -53,6 +53,10 @@ struct Gateway {
     is_coded: bool,
     link_mtu: u64,
     mtu: usize,
+    /// Coded packets that access points gave back, each with the time until which the device waits for it.
+    returned: VecDeque<(Instant, Bytes)>,
+    /// How long the device waits for a packet.
+    patience: Duration,
     /// Packets that are not coded, by access point, and the access point of each flow.
     plain: Vec<VecDeque<Bytes>>,
     buffer: PacketBuffer,
@@ -82,6 +86,8 @@ impl Gateway {
             inside: Inside::create(&config.inner, mtu)?,
             socket,
             room: ReceiveBatch::default(),
+            returned: VecDeque::new(),
+            patience: Duration::from_millis(config.coding.patience_ms),
             plain: peers.iter().map(|_| VecDeque::new()).collect(),
             buffer: PacketBuffer::default(),
             flows: FlowTable::default(),
@@ -97,8 +103,13 @@ impl Gateway {
     /// Receives messages of the access points. Returns whether the socket has been read empty.
     fn receive(&mut self, now: Instant) -> bool {
         let (machine, inside, seen) = (&mut self.machine, &mut self.inside, &mut self.seen);
+        let (returned, buffer, over) = (&mut self.returned, &mut self.buffer, now + self.patience);
         let mut each = |at: usize, peers: &mut [Peer], message: HopMessage<'_>| match message {
             HopMessage::Coded(report) => machine.handle_report(&Bytes::copy_from_slice(report)),
+            HopMessage::Returned(packet) if returned.len() < MOST_QUEUE => {
+                inside.status.returned += 1;
+                returned.push_back((over, buffer.copy(packet)));
+            }
             HopMessage::Numbered(start, number, packet) => {
                 if is_first(seen, start, number) {
                     inside.write(packet);
@@ -124,11 +135,11 @@ impl Gateway {
         let limit = self.queue();
         let ups: Vec<usize> = (0..self.peers.len()).filter(|at| self.peers[*at].is_lively(now)).collect();
         let (machine, plain, is_coded) = (&mut self.machine, &mut self.plain, self.is_coded);
-        let (flows, buffer) = (&mut self.flows, &mut self.buffer);
+        let (flows, buffer, waiting) = (&mut self.flows, &mut self.buffer, self.returned.len());
         self.inside.read(&mut |status: &mut InnerStatus, packet| {
             let flow = flow(packet);
             if is_coded {
-                if machine.waiting() < limit {
+                if waiting + machine.waiting() < limit {
                     machine.handle_packet(now, flow, packet);
                 } else {
                     status.full += 1;
@@ -153,16 +164,24 @@ impl Gateway {
         if !self.is_coded {
             return;
         }
+        self.returned.retain(|(over, _)| now < *over);
         loop {
             let open = |peer: &Peer| peer.hop.is_established() && peer.pace.space() >= self.link_mtu;
             let ready = self.peers.iter_mut().filter(|peer| open(peer));
             let Some(best) = ready.max_by_key(|peer| peer.pace.ease()) else { return };
+            // These are late, so they are sent before later packets.
+            if let Some((_, bytes)) = self.returned.pop_front() {
+                best.send(now, &HopMessage::Coded(&bytes), true);
+                continue;
+            }
             // The machine returns redundant packets last, and only if less than half of the access point's room
             // is in flight.
             match self.machine.poll_transmit(best.pace.is_spare()) {
-                Some(Transmit::One(bytes)) => best.send(now, &HopMessage::Coded(&bytes), true),
+                Some(Transmit::One(bytes)) => _ = best.send(now, &HopMessage::Coded(&bytes), true),
                 Some(Transmit::Every(bytes)) => {
-                    self.peers.iter_mut().for_each(|peer| peer.send(now, &HopMessage::Coded(&bytes), true));
+                    self.peers
+                        .iter_mut()
+                        .for_each(|peer| _ = peer.send(now, &HopMessage::Coded(&bytes), true));
                 }
                 None => return,
             }

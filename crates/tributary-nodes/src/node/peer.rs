@@ -98,11 +98,9 @@ impl Peer {
     }
 
     /// Sends a message; it leaves with [`flush`](Self::flush) at the latest. `paced` messages count against
-    /// the hop's window. Without a session nothing is sent.
-    pub(super) fn send(&mut self, now: Instant, message: &HopMessage<'_>, paced: bool) {
-        if self.remote.is_none() {
-            return;
-        }
+    /// the hop's window. Returns its number; without a session nothing is sent.
+    pub(super) fn send(&mut self, now: Instant, message: &HopMessage<'_>, paced: bool) -> Option<u64> {
+        self.remote?;
         let (hop, mut number, mut length) = (&mut self.hop, None, 0);
         let lost = self.batch.add(&self.socket, |out| {
             let begin = out.len();
@@ -111,7 +109,7 @@ impl Peer {
         });
         self.status.oversize += lost.oversize;
         self.status.unsent += lost.refused;
-        let Some(number) = number else { return };
+        let number = number?;
         self.status.sent += 1;
         self.status.sent_bytes += length as u64;
         // Feedback does not ask for feedback: otherwise two ends that only answer each other would never
@@ -122,6 +120,7 @@ impl Peer {
         if paced {
             self.pace.on_sent(now, number, length);
         }
+        Some(number)
     }
 
     /// Sends the gathered messages.

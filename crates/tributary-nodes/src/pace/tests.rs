@@ -50,6 +50,7 @@ impl Link {
         while self.now < end {
             self.now += STEP;
             self.receive();
+            self.pace.handle_timeout(self.now);
             while self.backwards.front().is_some_and(|(at, _)| *at <= self.now) {
                 let (_, feedback) = self.backwards.pop_front().expect("there is one");
                 self.pace.on_feedback(self.now, &feedback);
@@ -73,6 +74,14 @@ impl Link {
         // A receiver that was interrupted does not know when a packet had arrived.
         let unlimited = Feedback { room: u32::MAX, capacity: u32::MAX, ..Feedback::default() };
         self.backwards.push_back((self.now + self.delay, Feedback { newest: number, ..unlimited }));
+    }
+
+    /// The radio sends nothing for `time`. What has left it arrives.
+    fn block(&mut self, time: Duration) {
+        let now = self.now;
+        let waiting = self.arrivals.iter_mut().filter(|(at, _)| *at - self.delay > now);
+        waiting.for_each(|(at, _)| *at = *at + time);
+        self.free = self.free.max(now) + time;
     }
 
     fn send(&mut self) {
@@ -160,6 +169,37 @@ fn redundant_packets_have_time_on_a_long_link_that_does_not_queue() {
 }
 
 #[test]
+fn a_radio_that_was_blocked_gets_no_second_window_while_it_sends_the_first() {
+    let mut link = Link::new(50_000_000, Duration::from_millis(5));
+    link.run(SECOND);
+    link.block(Duration::from_millis(400));
+    link.run(Duration::from_millis(30));
+    assert!(link.pace.is_quiet(), "before the device gives up its cohorts");
+    assert_eq!(link.pace.offer(0).0, 0);
+    link.run(Duration::from_millis(369));
+    assert!(link.pace.is_stalled());
+    let (used, queue) = link.run(Duration::from_millis(100));
+    assert!(queue < 15.0, "{queue} ms");
+    assert!(used > 0.7 && !link.pace.is_quiet(), "{used}");
+    let (used, queue) = link.run(Duration::from_millis(200));
+    assert!(used > 0.95 && queue < 10.0, "{used}, {queue} ms");
+}
+
+#[test]
+fn a_radio_is_not_quiet_while_it_answers_or_has_nothing_to_answer() {
+    let mut link = Link::new(25_000_000, Duration::from_millis(5));
+    link.pause = Duration::from_millis(4);
+    for _ in 0..200 {
+        link.run(Duration::from_millis(5));
+        assert!(!link.pace.is_quiet());
+    }
+    let later = link.now + SECOND;
+    link.pace.on_feedback(link.now, &Feedback { newest: link.number, ..Feedback::default() });
+    link.pace.handle_timeout(later);
+    assert_eq!((link.pace.in_flight(), link.pace.is_quiet()), (0, false));
+}
+
+#[test]
 fn a_silent_link_stalls_and_comes_back_with_the_first_feedback() {
     let mut pace = Pace::new(true);
     let now = Instant::from_millis(1);
@@ -167,7 +207,8 @@ fn a_silent_link_stalls_and_comes_back_with_the_first_feedback() {
     let at = pace.poll_timeout().expect("a packet is under way");
     pace.handle_timeout(at);
     assert!(pace.is_stalled());
-    assert_eq!((pace.space(), pace.in_flight(), pace.offer(0).0), (0, 0, 0));
+    assert_eq!((pace.space(), pace.in_flight(), pace.offer(0).0), (0, PACKET as u64, 0));
+    assert_eq!(pace.poll_timeout(), None, "it stalls once");
     pace.on_feedback(at, &Feedback { newest: 0, age: 0, room: 9000, capacity: 9000, ..Feedback::default() });
     assert_eq!((pace.is_stalled(), pace.space()), (false, 9000));
 }
