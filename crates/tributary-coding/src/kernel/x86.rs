@@ -142,7 +142,7 @@ struct Avx512;
 
 impl Vector for Avx512 {
     const BYTES: usize = 64;
-    const OUTPUTS: usize = 8;
+    const OUTPUTS: usize = 6;
     type Value = __m512i;
     type Split = [__m512i; 2];
     type Factor = [__m512i; 2];
@@ -396,7 +396,7 @@ pub(super) unsafe fn peak_vex_gfni(repeats: usize) -> usize {
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) unsafe fn product_avx512(product: &mut Product<'_, '_>) {
     // SAFETY: the caller's promise.
-    unsafe { strip::product::<Avx512, 2>(product) }
+    unsafe { strip::product::<Avx512, 3>(product) }
 }
 
 /// # Safety
@@ -412,7 +412,7 @@ pub(super) unsafe fn eliminate_avx512(elimination: &mut Elimination<'_>) {
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) unsafe fn peak_avx512(repeats: usize) -> usize {
     // SAFETY: the caller's promise.
-    unsafe { strip::peak::<Avx512, 2>(repeats) }
+    unsafe { strip::peak::<Avx512, 3>(repeats) }
 }
 
 /// # Safety
