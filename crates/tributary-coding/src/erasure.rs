@@ -55,6 +55,23 @@ pub const fn cauchy(row: usize, column: usize) -> Option<u8> {
     inverse((MAX_BLOCKS - 1 - row) as u8 ^ column as u8)
 }
 
+/// Elements of a Cauchy row from column 0 on, all of which must exist.
+pub(crate) fn fill_cauchy(row: usize, elements: &mut [u8]) {
+    static INVERSES: [u8; MAX_BLOCKS] = {
+        let (mut inverses, mut x) = ([0; MAX_BLOCKS], 1);
+        while x < MAX_BLOCKS {
+            inverses[x] = inverse(x as u8).expect("it is not zero");
+            x += 1;
+        }
+        inverses
+    };
+    assert!(row + elements.len() <= MAX_BLOCKS - 1, "the row has so many columns");
+    let x = (MAX_BLOCKS - 1 - row) as u8;
+    for (y, element) in elements.iter_mut().enumerate() {
+        *element = INVERSES[usize::from(x ^ y as u8)];
+    }
+}
+
 /// A systematic code with a fixed number of blocks.
 ///
 /// ```

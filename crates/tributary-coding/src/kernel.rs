@@ -166,8 +166,13 @@ impl Kernel {
         self.product(&mut product);
     }
 
-    /// Subtracts multiples of row `pivot` from every other row of a matrix, so that its column `pivot_column`
-    /// becomes zero there. Rows are `stride` bytes.
+    /// One step of Gauss-Jordan elimination in place. Scales row `pivot` of a matrix so that its element in `pivot_column`
+    /// becomes one, and subtracts multiples of it from every other row so that theirs become zero. The column then has
+    /// the column of the inverse: what the same steps make of the pivot row's column of a unit matrix. Rows are `stride`
+    /// bytes.
+    ///
+    /// # Panics
+    /// The pivot is zero or outside the matrix.
     pub(crate) fn eliminate(self, matrix: &mut [u8], stride: usize, pivot: usize, pivot_column: usize) {
         assert!(stride > 0 && matrix.len().is_multiple_of(stride), "whole rows");
         assert!(pivot < matrix.len() / stride && pivot_column < stride, "the pivot is in the matrix");

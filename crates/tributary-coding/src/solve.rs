@@ -1,7 +1,6 @@
 //! Gauss-Jordan elimination on coefficients only: which unknowns the equations determine, and with which
 //! weights of the equations' payloads. Payloads are not used here.
 
-use crate::field::{inverse, mul};
 use crate::kernel::Kernel;
 
 /// The solution.
@@ -19,37 +18,40 @@ pub(crate) fn solve(kernel: Kernel, equations: &[u8], unknowns: usize) -> Soluti
         return Solution { determined: Vec::new(), dependent: Vec::new() };
     }
     let rows = equations.len() / unknowns;
-    // The coefficients, then the weights of each row over the equations: initially the row itself.
-    let stride = unknowns + rows;
+    // In place: once column c has the pivot of row r, it holds the weights of equation r.
+    // Rows are whole vectors of the widest kernel.
+    let stride = unknowns.next_multiple_of(64);
     let mut matrix = vec![0; rows * stride];
-    for (row, equation) in equations.chunks_exact(unknowns).enumerate() {
-        matrix[row * stride..][..unknowns].copy_from_slice(equation);
-        matrix[row * stride + unknowns + row] = 1;
+    for (row, equation) in matrix.chunks_exact_mut(stride).zip(equations.chunks_exact(unknowns)) {
+        row[..unknowns].copy_from_slice(equation);
     }
-    let mut pivots = Vec::with_capacity(rows);
+    let mut pivots = vec![None; unknowns];
     let mut dependent = Vec::new();
     // Row by row, so that a row that becomes zero depends on the rows before it.
     for row in 0..rows {
-        let own = &mut matrix[row * stride..][..stride];
-        let Some(column) = own[..unknowns].iter().position(|coefficient| *coefficient != 0) else {
+        let own = &matrix[row * stride..][..unknowns];
+        let mut left = own.iter().zip(&pivots);
+        let Some(column) = left.position(|(coefficient, pivot)| *coefficient != 0 && pivot.is_none()) else {
             dependent.push(row);
             continue;
         };
-        let scale = inverse(own[column]).expect("a pivot is not zero");
-        if scale != 1 {
-            own.iter_mut().for_each(|element| *element = mul(scale, *element));
-        }
         kernel.eliminate(&mut matrix, stride, row, column);
-        pivots.push((column, row));
+        pivots[column] = Some(row);
     }
-    pivots.sort_unstable();
-    let alone = |&(column, row): &(usize, usize)| {
-        let own = &matrix[row * stride..][..unknowns];
-        own.iter().enumerate().all(|(at, coefficient)| at == column || *coefficient == 0)
+    let weights = |row: usize| {
+        let mut weights = vec![0; rows];
+        for (value, pivot) in matrix[row * stride..][..unknowns].iter().zip(&pivots) {
+            match pivot {
+                Some(equation) => weights[*equation] = *value,
+                None if *value != 0 => return None, // Another unknown is left in the row.
+                None => {}
+            }
+        }
+        Some(weights)
     };
-    let weights =
-        |(column, row): (usize, usize)| (column, matrix[row * stride + unknowns..][..rows].to_vec());
-    Solution { determined: pivots.into_iter().filter(alone).map(weights).collect(), dependent }
+    let unknowns = pivots.iter().enumerate();
+    let determined = unknowns.filter_map(|(unknown, row)| Some((unknown, weights((*row)?)?))).collect();
+    Solution { determined, dependent }
 }
 
 #[cfg(test)]

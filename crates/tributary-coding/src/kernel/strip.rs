@@ -4,6 +4,8 @@
 //! other, so that the strip's inputs stay in the first-level cache. Each function here is inlined into one
 //! that enables the tier's instructions.
 
+use crate::field::inverse;
+
 /// One multiplication, checked: every block has `length` bytes and there is a factor for each pair.
 pub(super) struct Product<'a, 'b> {
     pub(super) outputs: &'a mut [&'b mut [u8]],
@@ -15,7 +17,7 @@ pub(super) struct Product<'a, 'b> {
     pub(super) add: bool,
 }
 
-/// One step of Gauss-Jordan elimination, checked: whole rows, the pivot inside.
+/// One step of Gauss-Jordan elimination in place, checked: whole rows, the pivot inside and not zero.
 pub(super) struct Elimination<'a> {
     pub(super) matrix: &'a mut [u8],
     pub(super) stride: usize,
@@ -285,7 +287,7 @@ unsafe fn group<V: Vector, const M: usize, const C: usize, const WHOLE: bool>(
     }
 }
 
-/// Subtracts the pivot row's multiples from every other row.
+/// Scales the pivot row and subtracts its multiples from every other row; the column becomes that of the inverse.
 ///
 /// # Safety
 /// The processor has the tier's instructions.
@@ -294,28 +296,46 @@ pub(super) unsafe fn eliminate<V: Vector>(elimination: &mut Elimination<'_>) {
     let Elimination { matrix, stride, pivot, column } = elimination;
     let (stride, pivot, column) = (*stride, *pivot, *column);
     let rows = matrix.len() / stride;
+    let scale = inverse(matrix[pivot * stride + column]).expect("a pivot is not zero");
     let base = matrix.as_mut_ptr();
-    // SAFETY: `pivot` and every `row` are below `rows`, `column` and every vector within `stride`.
+    // SAFETY: `pivot` and every `row` are below `rows`, and `column` within `stride`.
     unsafe {
-        let from = base.add(pivot * stride).cast_const();
+        let from = base.add(pivot * stride);
+        // x + (s + 1) · x = s · x.
+        add_row::<V>(from, from, scale ^ 1, stride);
+        // With this element, the column of another row, r, becomes r + r · (s + 1) = r · s. Setting its bytes to zero
+        // first would make the processor wait for each before it reads the vector around it.
+        *from.add(column) = scale ^ 1;
         for row in (0..rows).filter(|row| *row != pivot) {
             let to = base.add(row * stride);
-            let scale = *to.add(column);
-            if scale == 0 {
-                continue;
+            let factor = *to.add(column);
+            if factor != 0 {
+                add_row::<V>(to, from, factor, stride);
             }
-            let factor = V::factor(scale);
-            let mut at = 0;
-            while at + V::BYTES <= stride {
-                let split = V::split(V::load(from.add(at)));
-                V::store(to.add(at), V::add_product(V::load(to.add(at)), factor, split));
-                at += V::BYTES;
-            }
-            if at < stride {
-                let split = V::split(load_part::<V>(from.add(at), stride - at));
-                let sum = V::add_product(load_part::<V>(to.add(at), stride - at), factor, split);
-                store_part::<V>(to.add(at), sum, stride - at);
-            }
+        }
+        *from.add(column) = scale;
+    }
+}
+
+/// `to += factor · from`, for rows of `length` bytes, which may be the same.
+///
+/// # Safety
+/// The processor has the tier's instructions, and the rows have `length` bytes.
+#[inline(always)]
+unsafe fn add_row<V: Vector>(to: *mut u8, from: *const u8, factor: u8, length: usize) {
+    // SAFETY: the caller's promise; every vector is within `length`, and is read before it is written.
+    unsafe {
+        let factor = V::factor(factor);
+        let mut at = 0;
+        while at + V::BYTES <= length {
+            let split = V::split(V::load(from.add(at)));
+            V::store(to.add(at), V::add_product(V::load(to.add(at)), factor, split));
+            at += V::BYTES;
+        }
+        if at < length {
+            let split = V::split(load_part::<V>(from.add(at), length - at));
+            let sum = V::add_product(load_part::<V>(to.add(at), length - at), factor, split);
+            store_part::<V>(to.add(at), sum, length - at);
         }
     }
 }
@@ -327,22 +347,25 @@ pub(super) unsafe fn eliminate<V: Vector>(elimination: &mut Elimination<'_>) {
 #[inline(always)]
 pub(super) unsafe fn peak<V: Vector, const C: usize>(repeats: usize) -> usize {
     const M: usize = 4;
-    // SAFETY: the caller's promise; `bytes` holds the longest vector.
+    // SAFETY: the caller's promise; each element of `bytes` holds the longest vector.
     unsafe {
-        let bytes = [0x5a_u8; LONGEST];
+        let bytes = [[[0x5a_u8; LONGEST]; 2]; C];
         let mut sums = [[V::zero(); C]; M];
         for _ in 0..repeats {
-            // Read again each time, so that the compiler cannot multiply once for all rounds.
-            let from = core::hint::black_box(&bytes).as_ptr();
-            let split = V::split(V::load(from));
+            // Read again each time and in each place, so that the compiler cannot use a product twice.
+            let from = core::hint::black_box(&bytes);
+            let mut splits = [[V::split(V::zero()); 2]; C];
+            for (splits, from) in splits.iter_mut().zip(from) {
+                *splits = [V::split(V::load(from[0].as_ptr())), V::split(V::load(from[1].as_ptr()))];
+            }
             for (m, sums) in sums.iter_mut().enumerate() {
                 let two = [V::factor(m as u8 + 3), V::factor(m as u8 + 71)];
-                for sum in sums.iter_mut() {
-                    *sum = V::add_two(*sum, two, [split; 2]);
+                for (sum, splits) in sums.iter_mut().zip(splits) {
+                    *sum = V::add_two(*sum, two, splits);
                 }
             }
         }
-        core::hint::black_box(&sums);
+        core::hint::black_box(sums);
     }
     repeats * 2 * M * C * V::BYTES
 }

@@ -1,7 +1,7 @@
 //! Every kernel of this processor compared with the field's definition, one byte at a time.
 
 use super::*;
-use crate::field::mul;
+use crate::field::{inverse, mul};
 use tributary_types::Rng;
 
 fn random(rng: &mut Rng, length: usize) -> Vec<u8> {
@@ -78,13 +78,17 @@ fn every_kernel_eliminates_a_column() {
             let before = random(&mut rng, 9 * stride);
             let (pivot, column) = (4, stride / 2);
             let mut matrix = before.clone();
-            matrix[pivot * stride + column] = 1;
+            matrix[pivot * stride + column] = 7;
             let source = matrix.clone();
+            let scale = inverse(7).expect("it is not zero");
+            // The column is replaced by that of a unit matrix.
+            let scaled = |x: usize| mul(scale, if x == column { 1 } else { source[pivot * stride + x] });
             kernel.eliminate(&mut matrix, stride, pivot, column);
             for (row, (after, old)) in matrix.chunks(stride).zip(source.chunks(stride)).enumerate() {
-                let scale = if row == pivot { 0 } else { old[column] };
                 for (x, value) in after.iter().enumerate() {
-                    assert_eq!(*value, old[x] ^ mul(scale, source[pivot * stride + x]));
+                    let kept = if x == column { 0 } else { old[x] };
+                    let expected = if row == pivot { scaled(x) } else { kept ^ mul(old[column], scaled(x)) };
+                    assert_eq!(*value, expected, "{}, row {row}, column {x}", kernel.tier().name());
                 }
             }
         }

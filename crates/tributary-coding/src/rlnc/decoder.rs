@@ -111,12 +111,13 @@ impl Decoder {
     fn solve(&mut self, partly: bool) {
         let (known, lost): (Vec<usize>, Vec<usize>) =
             (0..self.symbols.len()).partition(|i| self.symbols[*i].is_some());
-        let pick = |row: &[u8], columns: &[usize]| columns.iter().map(|i| row[*i]).collect::<Vec<u8>>();
-        let equations: Vec<u8> = self.coded.iter().flat_map(|(row, _)| pick(row, &lost)).collect();
+        let mut equations = Vec::with_capacity(self.coded.len() * lost.len());
+        self.coded.iter().for_each(|(row, _)| equations.extend(lost.iter().map(|i| row[*i])));
         let solution = solve(self.kernel, &equations, lost.len());
         let solved = solution.determined.len();
         if solved == lost.len() || (partly && solved > 0) {
-            let known_rows: Vec<Vec<u8>> = self.coded.iter().map(|(row, _)| pick(row, &known)).collect();
+            let pick = |row: &[u8]| known.iter().map(|i| row[*i]).collect::<Vec<u8>>();
+            let known_rows: Vec<Vec<u8>> = self.coded.iter().map(|(row, _)| pick(row)).collect();
             let weights: Vec<&[u8]> =
                 solution.determined.iter().map(|(_, weights)| weights.as_slice()).collect();
             let matrix = fold(self.kernel, &weights, &known_rows, known.len());

@@ -1,6 +1,6 @@
 //! Identifies the combination of a generation's symbols in a payload, in a few bytes.
 
-use crate::erasure::cauchy;
+use crate::erasure::fill_cauchy;
 use crate::kernel::Kernel;
 use crate::prf::CoefficientKey;
 
@@ -222,9 +222,7 @@ impl Generation {
             Basis::Random => self.key.coefficients(self.number, place as u32).fill(&mut row),
             Basis::Systematic if place < self.symbols => row[place] = 1,
             Basis::Systematic => {
-                for (column, element) in row.iter_mut().enumerate() {
-                    *element = cauchy(place - self.symbols, column).expect("the place is in the basis");
-                }
+                fill_cauchy(place - self.symbols, &mut row);
             }
         }
         row
