@@ -144,8 +144,8 @@ fn unloading_in_use_leaves_the_sockets_their_controller() {
     soon("it goes with its last socket", || loaded.ours().is_empty());
 }
 
-/// Two threads open and close connections with one mark, so that the last member of a group leaves while
-/// another one joins; each thread holds at most one connection.
+/// Four threads open and close connections, two of them with each of two marks, so that the last member of a
+/// group often leaves while another one joins. Each thread holds at most one connection.
 #[test]
 fn ten_thousand_connections_leave_no_group_behind() {
     if !possible() {
@@ -159,7 +159,9 @@ fn ten_thousand_connections_leave_no_group_behind() {
         let workers: Vec<_> = (0..4_u32)
             .map(|worker| {
                 let name = &name;
-                scope.spawn(move || (0..2500).for_each(|round| exchange(name, 7, (worker + round) % 2 == 0)))
+                scope.spawn(move || {
+                    (0..2500).for_each(|round| exchange(name, 7 + worker % 2, (worker + round) % 2 == 0));
+                })
             })
             .collect();
         while workers.iter().any(|worker| !worker.is_finished()) {
