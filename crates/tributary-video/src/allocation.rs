@@ -124,7 +124,7 @@ const KNOWN: &[(&str, Make)] = &[
     ("fix", |settings| Box::new(fix::Fix { settings })),
     ("fix-q", |settings| Box::new(fix::FixQuantile { settings })),
     ("ows", |settings| Box::new(ows::Ows { settings, skipping: true })),
-    ("ows-every-tile", |settings| Box::new(ows::Ows { settings, skipping: false })),
+    ("ows-no-skip", |settings| Box::new(ows::Ows { settings, skipping: false })),
     ("ows-paper", |settings| Box::new(paper::OwsPaper { settings, descending: false })),
     ("ows-paper-descending", |settings| Box::new(paper::OwsPaper { settings, descending: true })),
     ("two-class", |_| Box::new(two_class::TwoClass)),

@@ -175,7 +175,7 @@ pub(crate) struct DemoArguments {
 /// The viewer.
 #[derive(Debug, Args)]
 pub(crate) struct ViewerArguments {
-    /// Allocator, which chooses quality and order of tiles: ows, ows-every-tile, ows-paper, fix, fix-q, two-class, …
+    /// Allocator, which chooses quality and order of tiles: ows, ows-no-skip, ows-paper, fix, fix-q, two-class, …
     #[arg(long, default_value = "ows")]
     pub(crate) allocator: String,
     /// Choose qualities by exact dynamic programming
@@ -196,7 +196,7 @@ pub(crate) struct ViewerArguments {
     /// Rate assumed before anything has arrived, in Mbit/s, or with a unit: 1.5Gbit/s
     #[arg(long, value_name = "RATE", default_value = "10", value_parser = quantity::mbps_in(1..=100_000))]
     pub(crate) assumed_rate: u64,
-    /// Plans per GoP while it is sent [default: 8 with ows and ows-every-tile, else 1]
+    /// Plans per GoP while it is sent [default: 8 with ows and ows-no-skip, else 1]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=50))]
     pub(crate) plans: Option<u16>,
     /// Field of view in degrees, width × height

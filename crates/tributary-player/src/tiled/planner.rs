@@ -46,11 +46,11 @@ pub struct Planner {
     pub concealment: Concealment,
 }
 
-/// Number of plans per GoP for the allocator `name`: several for `ows` and `ows-every-tile`, one for the
+/// Number of plans per GoP for the allocator `name`: several for `ows` and `ows-no-skip`, one for the
 /// others.
 #[must_use]
 pub fn default_plans(name: &str) -> u16 {
-    if matches!(name, "ows" | "ows-every-tile") { PLANS } else { 1 }
+    if matches!(name, "ows" | "ows-no-skip") { PLANS } else { 1 }
 }
 
 /// The allocator `name`, for a player that makes `plans` plans per GoP.

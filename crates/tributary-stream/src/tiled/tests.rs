@@ -176,7 +176,7 @@ async fn plans_follow_what_arrives() {
 
 #[tokio::test(start_paused = true)]
 async fn tiles_that_cannot_begin_in_time_are_dropped_and_the_next_gop_is_complete() {
-    let seen = view("ows-every-tile", 8, 300_000.0, (2.2, 4.6)).await.unwrap();
+    let seen = view("ows-no-skip", 8, 300_000.0, (2.2, 4.6)).await.unwrap();
     let in_time: Vec<bool> =
         seen.record.slots.iter().map(|s| s.planned.iter().all(|(t, _)| s.in_time(*t).is_some())).collect();
     assert_eq!(in_time[..2], [true, true], "{in_time:?}");
@@ -224,7 +224,7 @@ async fn later_plans_count_tiles_under_way() {
     // A steady link. The request of each plan and the data in flight must both fit, or the plan's last tiles are
     // lost.
     let often = PlayerSettings { plans: 8, ..settings(10) };
-    let seen = view_with(planner("ows-every-tile"), often, 250_000.0, (99.0, 99.0)).await.unwrap();
+    let seen = view_with(planner("ows-no-skip"), often, 250_000.0, (99.0, 99.0)).await.unwrap();
     let whole = |slot: &&SlotRecord| (0..TILES as u16).all(|tile| slot.in_time(tile).is_some());
     let steady = &seen.record.slots[4..];
     assert_eq!(steady.iter().filter(whole).count(), steady.len(), "{steady:?}");

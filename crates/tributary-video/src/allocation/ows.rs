@@ -4,7 +4,7 @@
 //! For some quantiles of capacity a knapsack gives the qualities, and messages are ordered by gain per byte.
 //! The plan with the least `E[D]` is improved by single changes (one quality up or down, tile left out or
 //! included, coarse guard copy added or removed) as long as they help. The plan of `fix-q` is one of the
-//! candidates, so `ows` is never worse than it in `E[D]`. `ows-every-tile` leaves no tile out.
+//! candidates, so `ows` is never worse than it in `E[D]`. `ows-no-skip` leaves no tile out.
 //!
 //! Deviates: the paper's loss ε·P·D(R) counts a late tile with its *coded* distortion and an arrived one with
 //! nothing; here both count with what the viewer sees. Source: the OWS paper §4.1.
@@ -31,7 +31,7 @@ pub(super) struct Ows {
 
 impl Allocator for Ows {
     fn name(&self) -> &'static str {
-        if self.skipping { "ows" } else { "ows-every-tile" }
+        if self.skipping { "ows" } else { "ows-no-skip" }
     }
 
     fn allocate(&self, problem: &GopProblem) -> Allocation {

@@ -100,7 +100,7 @@ fn best_by_trying(problem: &GopProblem) -> f64 {
 #[test]
 fn unknown_names_list_the_known() {
     let error = create("best", Settings::default()).err().expect("no such allocator").to_string();
-    assert!(error.contains("fix, fix-q, ows, ows-every-tile, ows-paper"), "{error}");
+    assert!(error.contains("fix, fix-q, ows, ows-no-skip, ows-paper"), "{error}");
     for name in names() {
         assert_eq!(create(name, Settings::default()).expect("a known name").name(), name);
     }
@@ -167,7 +167,7 @@ fn ows_leaves_out_what_the_old_picture_shows_as_well() {
     let ows = allocate("ows", &problem);
     assert_eq!(ows.choices, [None, Some(0)]);
     assert!((ows.expected_mse - 2.0).abs() < 1e-9);
-    assert!(allocate("ows-every-tile", &problem).choices.iter().all(Option::is_some));
+    assert!(allocate("ows-no-skip", &problem).choices.iter().all(Option::is_some));
 }
 
 #[test]
@@ -297,7 +297,7 @@ proptest! {
         let problem = encoded(seed, 12, 5);
         let settings = Settings { exact, ..Settings::default() };
         let mse = |name| create(name, settings).expect("a known name").allocate(&problem).expected_mse;
-        let (ows, every, fixed) = (mse("ows"), mse("ows-every-tile"), mse("fix-q"));
+        let (ows, every, fixed) = (mse("ows"), mse("ows-no-skip"), mse("fix-q"));
         prop_assert!(ows <= fixed + 1e-9 && every <= fixed + 1e-9, "{ows} {every} {fixed}");
         prop_assert!(fixed <= mse("fix") + 1e-9);
         let printed = mse("ows-paper");
