@@ -19,7 +19,7 @@ const SHIPPED: &[(&str, &str, &str)] = shipped!(
     "channel": "markov" "blockage-short" "blockage-long";
     "topology": "shared-bottleneck" "multi-hop";
     "handoff": "wifi-wifi-limited" "wifi-wifi-large" "wifi-lte";
-    "tiled": "los-2k" "nlos-2k" "mobility-2k" "deep-fade-2k";
+    "tiled": "los-2k" "los-varying-2k" "nlos-2k" "mobility-2k" "deep-fade-2k";
 );
 
 impl Scenario {
