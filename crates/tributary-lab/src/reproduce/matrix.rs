@@ -206,6 +206,14 @@ pub enum CellError {
 }
 
 impl Matrix {
+    /// The values of an axis of an experiment, or the scenarios.
+    pub(super) fn values_mut(&mut self, axis: &str) -> Option<&mut Vec<String>> {
+        match axis {
+            "scenario" => Some(&mut self.scenarios),
+            _ => self.axes.get_mut(axis),
+        }
+    }
+
     /// All combinations of its lists after the user's choice.
     fn combinations(&self, paper: &Matrices<'_>, chosen: &Selection) -> Vec<Labels> {
         let or = |own: &[String], chosen: &[String]| {

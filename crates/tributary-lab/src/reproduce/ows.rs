@@ -19,7 +19,7 @@ mod variant;
 mod viewing;
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -38,6 +38,7 @@ use audience::{Audience, AudienceError};
 use clip::{Clip, ClipError, ClipInfo};
 use experiment::Viewings;
 pub use motion::STARTING;
+use scene::Scene;
 
 /// The paper's data.
 const PAPER: &str = include_str!("../../papers/ows.toml");
@@ -57,9 +58,11 @@ pub struct Settings {
     pub aside: u32,
     /// GoPs of a viewing, [`STARTING`] included.
     pub gops: usize,
-    /// Bytes of the finest quality relative to the capacity of both radios in line of sight. Live viewings use the
-    /// tiles unchanged.
+    /// Bytes of the finest quality relative to the capacity of both radios in line of sight; in an added network
+    /// relative to its mean capacity. Live viewings use the tiles unchanged.
     pub load: f64,
+    /// Networks in addition to the paper's radio conditions: names of scenarios, or files; simulator only.
+    pub networks: Vec<String>,
     /// Parallel viewings; `None`: one per core.
     pub jobs: Option<NonZeroUsize>,
     /// Whether finished live viewings are reused; finished simulated ones always are.
@@ -145,7 +148,7 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Reproduced, Ow
         Some((format, folder)) => Audience::read(*format, folder)?,
         None => Audience::generated(),
     };
-    let paper = paper(&clips)?;
+    let paper = paper(&clips, settings)?;
     let viewings = Viewings::new(settings, clips, &audiences)?;
     let selection = Selection {
         world: settings.world,
@@ -169,8 +172,8 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Reproduced, Ow
     Ok(Reproduced { paper, outcome, pictures, no_pictures })
 }
 
-/// The paper with the clips' names filled in.
-fn paper(clips: &[Arc<Clip>]) -> Result<Paper, OwsError> {
+/// The paper with the names of the clips and of the added networks filled in.
+fn paper(clips: &[Arc<Clip>], settings: &Settings) -> Result<Paper, OwsError> {
     let mut paper = Paper::parse(PAPER, "scenarios/papers/ows.toml")?;
     let names = |of: &dyn Fn(&ClipInfo) -> bool| -> Vec<String> {
         clips.iter().filter(|clip| of(&clip.info)).map(|clip| clip.info.name.clone()).collect()
@@ -182,6 +185,12 @@ fn paper(clips: &[Arc<Clip>]) -> Result<Paper, OwsError> {
     paper.fill("clip", "first", &all[..1]);
     paper.fill("clip", "all", &all);
     paper.fill("clip", "moving", &names(&|info| info.moving));
+    paper.fill("scenario", "added", &settings.networks);
+    let labels = paper.label.entry("scenario".to_owned()).or_default();
+    for network in &settings.networks {
+        let stem = Path::new(network).file_stem().unwrap_or_default().to_string_lossy();
+        labels.entry(network.clone()).or_insert_with(|| stem.into_owned());
+    }
     Ok(paper)
 }
 
@@ -232,6 +241,14 @@ fn describe(
     set("known of capacity", text);
     set("PSNR", psnr_cap());
     set("each run", format!("{} GoPs", settings.gops));
+    if !settings.networks.is_empty() {
+        let text = format!(
+            "{}; the finest quality has {} times a network's mean capacity, and the assumed rate is scaled alike; a viewing starts anywhere in it; one viewing of each clip, another one in each network",
+            settings.networks.len(),
+            settings.load
+        );
+        set("added networks", text);
+    }
     for clip in viewings.clips() {
         set(&format!("clip {}", clip.info.name), told(&clip.info, settings.world)?);
     }
@@ -240,8 +257,13 @@ fn describe(
 
 /// Description of a clip.
 fn told(clip: &ClipInfo, world: World) -> Result<String, OwsError> {
-    let [los, nlos, mobility, fades] = scene::names(world);
-    let load = |scene| Ok::<f64, OwsError>(clip.finest_bytes / scene::mean_rate(scene)?);
+    let load = |(scene, name): (&str, &str)| {
+        let load = clip.finest_bytes / Scene::condition(scene)?.mean_rate();
+        Ok::<String, OwsError>(format!("{load:.2} {name}"))
+    };
+    let conditions = scene::conditions(world);
+    let loads = conditions.into_iter().map(load).collect::<Result<Vec<_>, _>>()?;
+    let los = Scene::condition(conditions[0].0)?.mean_rate();
     let tiling = match (clip.tiling_percent.first(), clip.tiling_percent.last()) {
         (Some((_, finest)), Some((_, coarsest))) => {
             format!(", tiling adds {finest:.1} % (finest) to {coarsest:.1} % (coarsest) bytes")
@@ -249,7 +271,7 @@ fn told(clip: &ClipInfo, world: World) -> Result<String, OwsError> {
         _ => String::new(),
     };
     Ok(format!(
-        "{}, {} GoPs, {} tiles, QP {}…{}{tiling}, {} (freezing {:.1} dB); sizes × {:.3}; finest/capacity {:.2} LoS, {:.2} nLoS, {:.2} mobility, {:.2} deep fades; coarsest {:.2} of LoS",
+        "{}, {} GoPs, {} tiles, QP {}…{}{tiling}, {} (freezing {:.1} dB); sizes × {:.3}; finest/capacity {}; coarsest {:.2} of LoS",
         clip.origin,
         clip.gops,
         clip.tiles,
@@ -258,11 +280,8 @@ fn told(clip: &ClipInfo, world: World) -> Result<String, OwsError> {
         if clip.moving { "moving" } else { "still" },
         clip.freeze_db,
         clip.factor,
-        load(los)?,
-        load(nlos)?,
-        load(mobility)?,
-        load(fades)?,
-        clip.coarsest_bytes / scene::mean_rate(los)?,
+        loads.join(", "),
+        clip.coarsest_bytes / los,
     ))
 }
 

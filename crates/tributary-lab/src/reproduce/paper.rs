@@ -369,16 +369,16 @@ impl Paper {
         Matrices { name, matrix, reference, beside }
     }
 
-    /// Replaces the value `@group` of an axis by `values`, for values that depend on the user's files, such as the
-    /// names of clips.
+    /// Replaces the value `@group` of an axis, or of the list of scenarios, by `values`, for values that depend on the
+    /// user's files, such as the names of clips.
     pub fn fill(&mut self, axis: &str, group: &str, values: &[String]) {
         let place = format!("@{group}");
         let claims = self.claim.iter_mut().flat_map(|claim| [&mut claim.each, &mut claim.over]);
         let tables = self.table.iter_mut().flat_map(|table| [&mut table.only, &mut table.over]);
         let figures = self.figure.iter_mut().flat_map(|figure| [&mut figure.each, &mut figure.over]);
-        let matrices = self.matrix.iter_mut().map(|matrix| &mut matrix.axes);
-        for list in matrices.chain(claims).chain(tables).chain(figures).filter_map(|axes| axes.get_mut(axis))
-        {
+        let all = claims.chain(tables).chain(figures).filter_map(|axes| axes.get_mut(axis));
+        let lists = self.matrix.iter_mut().filter_map(|matrix| matrix.values_mut(axis));
+        for list in lists.chain(all) {
             if let Some(at) = list.iter().position(|value| *value == place) {
                 list.splice(at..=at, values.iter().cloned());
             }

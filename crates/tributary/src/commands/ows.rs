@@ -3,7 +3,7 @@
 use super::output::{self, Form, Progress, Report};
 use super::page::PageArguments;
 use crate::cli::WorldArgument;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -28,6 +28,7 @@ use tributary_video::head::Format;
   tributary reproduce ows --quick
   tributary reproduce ows --tiled clip-a --tiled clip-b --heads jin22:traces --out ows
   tributary reproduce ows --quick --json
+  tributary reproduce ows --quick --add-scenarios scenarios/traces/car-*.toml
   tributary reproduce ows --quick --page docs/reproductions/ows.md --part 'Drawn clips'
   tributary reproduce ows --world emu --quick --tiled tiles --heads jin22:traces")]
 pub(crate) struct OwsArguments {
@@ -55,6 +56,10 @@ pub(crate) struct OwsArguments {
     /// Bytes of the finest quality relative to the capacity of both radios in line of sight; simulator only
     #[arg(long, default_value_t = 2.0, value_parser = load)]
     pub(crate) load: f64,
+    /// Networks in addition to the paper's: names of scenarios, or files; simulator only. The finest quality has --load times
+    /// the network's mean capacity. Each network is one run, and intervals are over the networks
+    #[arg(long, value_name = "SCENARIO", num_args = 1.., value_delimiter = ',')]
+    pub(crate) add_scenarios: Vec<String>,
     /// Viewings at the same time [default: one per core]
     #[arg(long)]
     pub(crate) jobs: Option<NonZeroUsize>,
@@ -84,6 +89,9 @@ fn load(text: &str) -> Result<f64, String> {
 pub(crate) fn run(arguments: &OwsArguments) -> Result<ExitCode> {
     let world = World::from(arguments.world);
     let heads = heads(arguments)?;
+    if world == World::Emu && !arguments.add_scenarios.is_empty() {
+        bail!("--add-scenarios is for the simulator only; leave out --world emu");
+    }
     let beside = arguments.documentation.open()?;
     if world == World::Emu {
         tributary_emu::isolate()?;
@@ -110,6 +118,7 @@ pub(crate) fn run(arguments: &OwsArguments) -> Result<ExitCode> {
         aside: arguments.aside.map_or(aside, u32::from),
         gops: usize::from(arguments.gops),
         load: arguments.load,
+        networks: arguments.add_scenarios.clone(),
         jobs: arguments.jobs,
         resume: arguments.resume,
         directory: arguments.out.clone(),

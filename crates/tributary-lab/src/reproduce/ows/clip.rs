@@ -147,6 +147,23 @@ impl Clip {
         Ok(Self { info, table: looped, directory: None })
     }
 
+    /// The clip with all sizes multiplied once more. It cannot be decoded, because its tiles on disk are those of the
+    /// clip itself.
+    #[must_use]
+    pub fn scaled(&self, factor: f64) -> Self {
+        let cells = (0..self.table.gops()).flat_map(|gop| self.table.gop(gop).to_vec());
+        let cells = cells.map(|cell| multiplied(cell, factor)).collect();
+        let table = RdTable::new(self.table.layout().clone(), cells);
+        let info = ClipInfo {
+            factor: self.info.factor * factor,
+            finest_bytes: self.info.finest_bytes * factor,
+            coarsest_bytes: self.info.coarsest_bytes * factor,
+            ..self.info.clone()
+        };
+        let table = table.expect("a table stays one when its sizes are multiplied");
+        Self { info, table, directory: None }
+    }
+
     /// Directory of its tiles; `None` for a synthetic clip.
     #[must_use]
     pub fn directory(&self) -> Option<&Path> {
@@ -197,16 +214,18 @@ fn tiling_percent(directory: &Path) -> Vec<(u8, f64)> {
 /// The error of a real cut would be larger, and would favour transports that miss fewer tiles.
 fn looped(table: &RdTable, factor: f64) -> RdTable {
     let (gops, tiles) = (table.gops(), table.layout().grid.tiles());
-    let scaled = |bytes: &u64| ((*bytes as f64 * factor).round().max(1.0) as u64).min(MOST_BYTES);
-    let mut cells: Vec<TileCells> = (0..gops).flat_map(|gop| table.gop(gop).to_vec()).collect();
-    for (at, cell) in cells.iter_mut().enumerate() {
-        cell.bytes = cell.bytes.iter().map(scaled).collect();
-        if at < tiles && gops > 1 {
-            let others = (1..gops).map(|gop| table.gop(gop)[at].freeze_mse);
-            cell.freeze_mse = others.sum::<f64>() / (gops - 1) as f64;
-        }
+    let cells = (0..gops).flat_map(|gop| table.gop(gop).to_vec());
+    let mut cells: Vec<TileCells> = cells.map(|cell| multiplied(cell, factor)).collect();
+    for (at, cell) in cells.iter_mut().enumerate().take(if gops > 1 { tiles } else { 0 }) {
+        let others = (1..gops).map(|gop| table.gop(gop)[at].freeze_mse);
+        cell.freeze_mse = others.sum::<f64>() / (gops - 1) as f64;
     }
     RdTable::new(table.layout().clone(), cells).expect("a table stays one when its sizes are multiplied")
+}
+
+fn multiplied(cell: TileCells, factor: f64) -> TileCells {
+    let scaled = |bytes: &u64| ((*bytes as f64 * factor).round().max(1.0) as u64).min(MOST_BYTES);
+    TileCells { bytes: cell.bytes.iter().map(scaled).collect(), ..cell }
 }
 
 /// Mean freezing error over GoPs and the sphere.
@@ -260,6 +279,10 @@ mod tests {
         for clip in &clips {
             assert!((clip.info.finest_bytes / 40e6 - 1.0).abs() < 1e-6, "{:?}", clip.info);
             assert!(clip.info.coarsest_bytes < 0.15 * clip.info.finest_bytes);
+            let half = clip.scaled(0.5);
+            assert!((half.info.finest_bytes / 20e6 - 1.0).abs() < 1e-6, "{:?}", half.info);
+            let (cell, whole) = (&half.table().gop(2)[3], &clip.table().gop(2)[3]);
+            assert!(cell.bytes[0].abs_diff(whole.bytes[0] / 2) <= 1 && cell.mse == whole.mse);
             assert!(clip.table().not_monotone(1).is_empty());
         }
         assert_eq!(clips.iter().map(|clip| clip.info.moving).collect::<Vec<_>>(), [true, false]);

@@ -17,8 +17,9 @@ use tributary_video::rd::Concealment;
 use super::audience::{Audience, Stage, Watched};
 use super::clip::Clip;
 use super::curve::{self, Outlooks};
+use super::scene::{self, Scene};
 use super::viewing::{Task, UPDATED};
-use super::{OwsError, Settings, eyes, live, scene};
+use super::{OwsError, Settings, eyes, live};
 use crate::reproduce::matrix::{Cell, CellError};
 use crate::reproduce::runner::Experiment;
 use crate::reproduce::sample::{Metric, Sample};
@@ -59,9 +60,20 @@ pub(super) struct Viewings {
     /// Viewers of each clip, viewing by viewing.
     watched: Vec<Vec<Arc<Watched>>>,
     assumed: Bitrate,
+    /// Networks that the user added.
+    networks: Vec<Network>,
     outlooks: Outlooks,
     /// Settings that decide the result of a cell, in addition to its labels.
     identity: String,
+}
+
+/// A network that the user added.
+struct Network {
+    scene: Arc<Scene>,
+    /// The clips with sizes relative to this network's mean capacity.
+    clips: Vec<Arc<Clip>>,
+    /// The rate that is assumed until one has been measured.
+    assumed: Bitrate,
 }
 
 impl Viewings {
@@ -75,7 +87,9 @@ impl Viewings {
             let grid = clip.table().layout().grid;
             let stages = audiences.iter().map(|audience| audience.before(grid, clip.gop_s()));
             let stages: Vec<Stage<'_>> = stages.collect::<Result<_, _>>()?;
-            let all = (0..settings.viewings).map(|viewing| {
+            // Each added network shows another viewing.
+            let viewings = settings.viewings + settings.networks.len().saturating_sub(1) as u32;
+            let all = (0..viewings).map(|viewing| {
                 let first = match settings.world {
                     World::Sim => {
                         Rng::new(viewing.into()).child("first GoP").below(clip.info.gops as u64) as usize
@@ -93,7 +107,16 @@ impl Viewings {
             World::Sim => scene::assumed()?,
             World::Emu => ViewerConfig::default().assumed,
         };
-        Ok(Self { clips, watched, assumed, outlooks: Outlooks::default(), identity })
+        let full = scene::full_rate()?;
+        let network = |name: &String| {
+            let scene = Arc::new(Scene::added(name)?);
+            let ratio = scene.mean_rate() / full;
+            let clips = clips.iter().map(|clip| Arc::new(clip.scaled(ratio))).collect();
+            let assumed = Bitrate::from_bps((assumed.as_bps() as f64 * ratio) as u64);
+            Ok::<Network, OwsError>(Network { scene, clips, assumed })
+        };
+        let networks = settings.networks.iter().map(network).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { clips, watched, assumed, networks, outlooks: Outlooks::default(), identity })
     }
 
     pub(super) fn clips(&self) -> &[Arc<Clip>] {
@@ -105,11 +128,11 @@ impl Viewings {
         let Some(clip) = self.clips.iter().position(|clip| clip.directory().is_some()) else {
             return Default::default();
         };
+        let Ok(scene) = Scene::condition("deep-fade").map(Arc::new) else { return Default::default() };
         let task = |transport: &str, allocator: &str| Task {
-            scene: "deep-fade".to_owned(),
             transport: transport.to_owned(),
             allocator: allocator.to_owned(),
-            ..self.task_of(clip, 0)
+            ..self.task_of(&scene, clip, 0)
         };
         eyes::moment(&task("mptcp", "fix"), &task("fbdt", UPDATED))
     }
@@ -124,17 +147,27 @@ impl Viewings {
         Ok(())
     }
 
-    fn task_of(&self, clip: usize, viewing: usize) -> Task {
+    fn task_of(&self, scene: &Arc<Scene>, clip: usize, viewing: usize) -> Task {
         Task {
             clip: self.clips[clip].clone(),
             viewing,
             watched: self.watched[clip][viewing].clone(),
-            scene: String::new(),
+            scene: scene.clone(),
             transport: String::new(),
             allocator: String::new(),
             concealment: Concealment::Freeze,
             assumed: self.assumed,
         }
+    }
+
+    /// A viewing in one of the paper's conditions or in an added network.
+    fn task_in(&self, scenario: &str, clip: usize, viewing: usize) -> Result<Task, OwsError> {
+        let Some(number) = self.networks.iter().position(|network| network.scene.name == scenario) else {
+            return Ok(self.task_of(&Arc::new(Scene::condition(scenario)?), clip, viewing));
+        };
+        let Network { scene, clips, assumed } = &self.networks[number];
+        let task = self.task_of(scene, clip, viewing + number);
+        Ok(Task { clip: clips[clip].clone(), assumed: *assumed, ..task })
     }
 
     fn task(&self, cell: &Cell) -> Result<Task, CellError> {
@@ -148,16 +181,17 @@ impl Viewings {
             let known: Vec<&str> = self.clips.iter().map(|clip| clip.info.name.as_str()).collect();
             value("clip", format!("expected one of {}", known.join(", ")))
         })?;
-        let viewing = usize::try_from(cell.seed - 1).ok().filter(|at| *at < self.watched[clip].len());
+        let last = self.watched[clip].len() - self.networks.len().saturating_sub(1);
+        let viewing = usize::try_from(cell.seed - 1).ok().filter(|at| *at < last);
         let viewing = viewing.ok_or_else(|| CellError::Experiment(format!("no viewing {}", cell.seed)))?;
         let concealment = match cell.label("concealment") {
             "" | "freeze" => Concealment::Freeze,
             "black" => Concealment::Black,
             _ => return Err(value("concealment", "expected freeze or black".to_owned())),
         };
-        let (scene, transport) = (cell.label("scenario").to_owned(), cell.label("transport").to_owned());
-        let allocator = cell.label("allocator").to_owned();
-        Ok(Task { scene, transport, allocator, concealment, ..self.task_of(clip, viewing) })
+        let (transport, allocator) = (cell.label("transport").to_owned(), cell.label("allocator").to_owned());
+        let task = self.task_in(cell.label("scenario"), clip, viewing).map_err(failed)?;
+        Ok(Task { transport, allocator, concealment, ..task })
     }
 }
 
@@ -171,7 +205,9 @@ impl Experiment for Viewings {
     }
 
     fn identity(&self, cell: &Cell) -> String {
-        format!("models {MODEL_VERSION} {} {}", self.identity, cell.identity())
+        let network = self.task_in(cell.label("scenario"), 0, 0).map(|task| task.scene.key.clone());
+        let network = network.unwrap_or_default(); // `check` refuses a scenario that does not exist
+        format!("models {MODEL_VERSION} {} {network} {}", self.identity, cell.identity())
     }
 
     fn check(&self, cell: &Cell) -> Result<(), CellError> {
@@ -232,7 +268,8 @@ fn capacity(cell: &Cell) -> Result<f64, CellError> {
 fn connecting(task: &Task) -> Result<Sample, OwsError> {
     let fix = Task { allocator: "fix".to_owned(), ..task.clone() };
     let Some(started) = fix.outcome(Duration::ZERO)?.started else {
-        return Err(OwsError::NothingSeen { scene: task.scene.clone(), transport: task.transport.clone() });
+        let (scene, transport) = (task.scene.name.clone(), task.transport.clone());
+        return Err(OwsError::NothingSeen { scene, transport });
     };
     let mut sample = Sample::default();
     sample.set("connecting", Some(started.as_secs_f64() * 1e3));

@@ -69,8 +69,8 @@ impl Task {
             plans: Some(plans(&self.allocator)),
             ..ViewerConfig::default()
         };
-        let (scenario, congestion) =
-            (scene::scenario(&self.scene, Duration::ZERO)?, scene::CONGESTION.to_owned());
+        let scenario = self.scene.network(self.viewing, Duration::ZERO);
+        let congestion = scene::CONGESTION.to_owned();
         let (directory, command) = (directory.to_owned(), String::new());
         Ok(TiledSettings { scenario, directory, viewer, seconds, congestion, command })
     }

@@ -13,18 +13,16 @@ use tributary_video::prediction::TileView;
 use tributary_video::rd::Concealment;
 use tributary_video::viewport::FieldOfView;
 
+use super::OwsError;
 use super::audience::Watched;
 use super::clip::Clip;
 use super::motion::{self, STARTING};
+use super::scene::{self, Scene};
 use super::variant::{self, FIX_UPDATED};
-use super::{OwsError, scene};
 use crate::reproduce::sample::Sample;
 
 /// `ows` as in the product: each GoP is planned again while it is sent. Other allocators, except [`FIX_UPDATED`], plan a GoP once.
 pub const UPDATED: &str = "ows-updated";
-
-/// Viewings start at a random time within this span, so that blockages hit any part of a GoP.
-const SPREAD: Duration = Duration::from_millis(2500);
 
 /// Share of a link's bytes that tiles may take when capacity is known: headers take 3.5 %, TLS and frames up to 0.5 %,
 /// and 2 % is left because a link's queue is not full in every moment.
@@ -37,7 +35,7 @@ pub(super) struct Task {
     /// Number of the viewing; equal for viewings that are compared.
     pub viewing: usize,
     pub watched: Arc<Watched>,
-    pub scene: String,
+    pub scene: Arc<Scene>,
     pub transport: String,
     pub allocator: String,
     /// Concealment of tiles that did not arrive.
@@ -96,7 +94,7 @@ impl Task {
     /// What the links carry of tiles in each GoP of a viewing that is started at `from`, bytes.
     fn carried(&self, from: Duration) -> Result<Vec<f64>, OwsError> {
         let (gops, gop) = (self.watched.views.len(), Duration::from_secs_f64(self.clip.gop_s()));
-        let scenario = scene::scenario(&self.scene, from + gop * (gops as u32 + 1))?;
+        let scenario = self.scene.network(self.viewing, from + gop * (gops as u32 + 1));
         // The first GoP is sent as soon as the menus have been asked for and have come.
         let begin = |gops: usize| Instant::ZERO + from + scenario.rtt * 2 + gop * gops as u32;
         let bytes =
@@ -108,11 +106,9 @@ impl Task {
     /// Runs the viewing. It starts `from` after the first packet, or when the connection is up, if that is later.
     pub fn outcome(&self, from: Duration) -> Result<TiledOutcome, OwsError> {
         let clip = &self.clip;
-        let seconds = self.watched.views.len() as f64 * clip.gop_s();
-        let length = from + Duration::from_secs_f64(seconds) + Duration::from_millis(500);
-        let scenario = scene::scenario(&self.scene, length)?;
+        let scenario = self.scene.network(self.viewing, from + self.length());
         let settings = PlayerSettings {
-            seconds: Some(seconds as u32),
+            seconds: Some(self.seconds() as u32),
             assumed: self.assumed,
             plans: plans(&self.allocator),
         };
@@ -124,8 +120,19 @@ impl Task {
 
     /// The viewing, GoP by GoP.
     pub fn shown(&self) -> Result<Vec<Shown>, OwsError> {
-        let from = SPREAD.mul_f64(Rng::new(self.viewing as u64).child("start").uniform());
+        let within = self.scene.starts_within(self.length());
+        let from = within.mul_f64(Rng::new(self.viewing as u64).child("start").uniform());
         Ok(self.composed(&self.outcome(from)?.record))
+    }
+
+    /// Length of all GoPs, seconds.
+    fn seconds(&self) -> f64 {
+        self.watched.views.len() as f64 * self.clip.gop_s()
+    }
+
+    /// The same with the time that the last GoP may take to arrive.
+    fn length(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds()) + Duration::from_millis(500)
     }
 
     /// The tiles shown in each GoP, and their errors from the table.
@@ -156,7 +163,7 @@ impl Task {
         let counted = &seen[STARTING.min(seen.len())..];
         let errors: Vec<f64> = counted.iter().map(|seen| seen.mse).collect();
         let Some(summary) = Summary::of(&errors) else {
-            let (scene, transport) = (self.scene.clone(), self.transport.clone());
+            let (scene, transport) = (self.scene.name.clone(), self.transport.clone());
             return Err(OwsError::NothingSeen { scene, transport });
         };
         let mean = |of: &dyn Fn(&Seen) -> f64| counted.iter().map(of).sum::<f64>() / errors.len() as f64;
