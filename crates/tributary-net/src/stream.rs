@@ -113,8 +113,12 @@ impl Stream {
         self.poll_most(cx, usize::MAX)
     }
 
-    /// The next bytes, at most `most`. The rest of a longer piece stays in the session and counts towards its receive
-    /// window.
+    /// As [`Self::read_chunk`], at most `most` bytes. The rest of a longer piece stays in the session and counts towards
+    /// its receive window.
+    pub(crate) async fn read_most(&mut self, most: usize) -> Result<Option<Bytes>, StreamError> {
+        poll_fn(|cx| self.poll_most(cx, most)).await
+    }
+
     fn poll_most(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Result<Option<Bytes>, StreamError>> {
         if self.read_done {
             return Poll::Ready(Ok(None));
@@ -221,12 +225,25 @@ impl Stream {
         SessionEnded(self.handle.0.clone())
     }
 
-    /// Waits until the stream accepts bytes. Returns how many.
+    /// Waits until the stream accepts bytes. Returns how many. The driver is woken only if there is no room: then the
+    /// session may need memory.
     ///
     /// # Errors
     /// [`StreamError`].
     pub(crate) async fn writable(&mut self) -> Result<usize, StreamError> {
-        poll_fn(|cx| self.poll_write_with(cx, |session, id| session.writable(id))).await
+        poll_fn(|cx| {
+            let mut state = self.handle.0.lock();
+            let result = state.session.writable(self.id);
+            let Err(WriteError::Blocked) = result else { return Poll::Ready(result.map_err(write_error)) };
+            state.writers.insert(self.id, cx.waker().clone());
+            let driver = state.driver.take();
+            drop(state);
+            if let Some(driver) = driver {
+                driver.wake();
+            }
+            Poll::Pending
+        })
+        .await
     }
 
     fn poll_write_with(

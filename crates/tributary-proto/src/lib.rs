@@ -28,7 +28,7 @@ pub use config::{Config, ConfigError};
 pub use event::{Event, Transmit};
 pub use receive::blocks_for;
 pub use session::{
-    AMPLE, Demand, LEAST_SEND, LEAST_WINDOW, Memory, OpenError, OpenStreamError, ProtocolError, ReadError,
-    Session, SessionStats, Side, StreamCounts, WriteError,
+    AMPLE, Demand, GATHER_BELOW, LEAST_SEND, LEAST_WINDOW, Memory, OpenError, OpenStreamError, ProtocolError,
+    ReadError, Session, SessionStats, Side, StreamCounts, WriteError,
 };
 pub use subflow::{SubflowInfo, SubflowStats};

@@ -26,7 +26,7 @@ use crate::scheduler::{self, Scheduler, SchedulerEvent, SubflowView};
 use crate::send::{SendBuffer, SendStream};
 use crate::subflow::{Subflow, SubflowInfo, SubflowStats};
 use crate::wire::{MAX_ACK_SUBFLOWS, Settings};
-pub use application::{OpenStreamError, ReadError, WriteError};
+pub use application::{GATHER_BELOW, OpenStreamError, ReadError, WriteError};
 pub use error::{OpenError, ProtocolError};
 pub use memory::{AMPLE, Demand, LEAST_SEND, LEAST_WINDOW, Memory};
 

@@ -8,11 +8,13 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use bytes::{BufMut, BytesMut};
 use socket2::{SockRef, TcpKeepalive};
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::net::tcp::ReadHalf;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tributary_proto::GATHER_BELOW;
 
 use super::drain::Ticket;
 use super::intake::{self, Intake};
@@ -164,15 +166,19 @@ pub(super) async fn relay(
     outcome
 }
 
-/// Copies what the application writes, up to its end. Reads only as much as the session accepts, so that no data
-/// waits here in addition to the session's limit.
+/// Passes on what the application writes, up to its end. Reads only as much as the session accepts, so that no data
+/// waits here in addition to the session's limit. The session copies small pieces and keeps large ones as they are.
 async fn take(from: &mut ReadHalf<'_>, to: &mut Stream) -> Result<(), Side> {
-    let (mut buffer, mut intake) = (vec![0; BUFFER], Intake::default());
+    let (mut buffer, mut intake) = (BytesMut::new(), Intake::default());
     loop {
         from.readable().await.map_err(Side::Read)?;
         let room = to.writable().await.map_err(|error| Side::Write(error.into()))?;
         let most = intake.piece(from.as_ref(), to).min(room);
-        let read = match from.try_read(&mut buffer[..most]) {
+        if buffer.capacity() < most.min(GATHER_BELOW) {
+            buffer.reserve(BUFFER);
+        }
+        let most = most.min(buffer.capacity());
+        let read = match from.try_read_buf(&mut (&mut buffer).limit(most)) {
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Err(error) => return Err(Side::Read(error)),
@@ -180,21 +186,33 @@ async fn take(from: &mut ReadHalf<'_>, to: &mut Stream) -> Result<(), Side> {
         if read == 0 {
             return to.shutdown().await.map_err(Side::Write);
         }
-        to.write_all(&buffer[..read]).await.map_err(Side::Write)?;
+        if read < GATHER_BELOW {
+            to.write_all(&buffer).await.map_err(Side::Write)?;
+            buffer.clear();
+        } else {
+            let piece = buffer.split().freeze();
+            to.write_chunk(piece).await.map_err(|error| Side::Write(error.into()))?;
+        }
         intake.took(read);
     }
 }
 
-/// Copies everything from `from` and finishes `to`.
-async fn carry(from: &mut (impl AsyncRead + Unpin), to: &mut (impl AsyncWrite + Unpin)) -> Result<(), Side> {
-    let mut buffer = vec![0; BUFFER];
-    loop {
-        let read = from.read(&mut buffer).await.map_err(Side::Read)?;
-        if read == 0 {
-            return to.shutdown().await.map_err(Side::Write);
+/// Passes on what the stream delivers, and its end. A piece is copied only if the application does not take it at once:
+/// it is part of a larger block, which the session could not use again while the application is slow.
+async fn carry(from: &mut Stream, to: &mut WriteHalf<'_>) -> Result<(), Side> {
+    while let Some(piece) = from.read_most(BUFFER).await.map_err(|error| Side::Read(error.into()))? {
+        let taken = match to.try_write(&piece) {
+            Ok(taken) => taken,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(error) => return Err(Side::Write(error)),
+        };
+        if taken < piece.len() {
+            let rest = piece[taken..].to_vec();
+            drop(piece);
+            to.write_all(&rest).await.map_err(Side::Write)?;
         }
-        to.write_all(&buffer[..read]).await.map_err(Side::Write)?;
     }
+    to.shutdown().await.map_err(Side::Write)
 }
 
 #[cfg(test)]

@@ -5,8 +5,10 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 use tributary_types::Instant;
 
-/// Blocks small writes are gathered in.
+/// Blocks writes are gathered in, and those of a stream with little to send. Many streams that send a little now and then
+/// would otherwise hold a large block each.
 const BLOCK: usize = 256 * 1024;
+const SMALL_BLOCK: usize = 16 * 1024;
 
 /// Bytes of one write, or of several small ones.
 #[derive(Debug)]
@@ -115,14 +117,23 @@ impl SendStream {
         self.unnumbered += bytes.len();
         let mut rest = bytes;
         while !rest.is_empty() {
-            if self.tail.len() == self.tail.capacity() {
+            let spare = self.tail.capacity() - self.tail.len();
+            // A write that begins a block is not divided, because each part would be a segment.
+            if spare == 0 || (self.tail.is_empty() && spare < rest.len().min(SMALL_BLOCK)) {
                 self.close_tail();
-                self.tail.reserve(BLOCK);
+                self.tail =
+                    BytesMut::with_capacity(if self.unnumbered < SMALL_BLOCK { SMALL_BLOCK } else { BLOCK });
             }
             let take = rest.len().min(self.tail.capacity() - self.tail.len());
             self.tail.extend_from_slice(&rest[..take]);
             rest = &rest[take..];
         }
+    }
+
+    /// Bytes of the block that small writes are gathered in.
+    #[cfg(test)]
+    pub fn block(&self) -> usize {
+        self.tail.capacity()
     }
 
     fn close_tail(&mut self) {

@@ -40,6 +40,20 @@ fn streams_take_turns_and_the_end_rides_on_the_last_segment() {
 }
 
 #[test]
+fn a_small_write_is_not_divided_and_takes_a_small_block() {
+    let mut stream = SendStream::new(0, u64::MAX / 2);
+    for _ in 0..100 {
+        stream.push_slice(&[7; 1200]);
+        assert!(stream.block() <= 16 << 10, "{}", stream.block());
+        let (payload, _) = stream.number(64 << 10).unwrap();
+        assert_eq!(payload.len(), 1200);
+    }
+    // A stream with much to send gets large blocks, so that its segments are large.
+    stream.push_slice(&[7; 100_000]);
+    assert_eq!(stream.number(64 << 10).unwrap().0.len(), 64 << 10);
+}
+
+#[test]
 fn bulk_leaves_credit_and_room_to_streams_with_a_priority() {
     let (limit, credit) = (8 << 20, 4 << 20);
     for priority in [0, 7] {

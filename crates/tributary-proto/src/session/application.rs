@@ -12,8 +12,9 @@ use crate::receive::RecvStream;
 use crate::send::SendStream;
 use crate::wire::SegmentKind;
 
-/// Chunks shorter than this are gathered.
-const GATHER_BELOW: usize = 16 * 1024;
+/// A write shorter than this, in bytes, is copied, together with those before and after it; a longer chunk is kept as it
+/// is.
+pub const GATHER_BELOW: usize = 16 * 1024;
 /// A blocked writer is woken when there is this much room.
 const WAKE_ROOM: usize = 64 * 1024;
 /// Time in which a woken writer, or one that has just written, is expected to write again.
