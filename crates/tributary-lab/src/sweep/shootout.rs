@@ -5,24 +5,95 @@ use super::groups::{Group, Spread};
 use super::plan::{Plan, Work};
 use super::row::Row;
 use crate::machine;
-use tributary_report::{Bars, Cell, Column, HtmlReport, KeyFigure, RunInfo, Table, Tone, plot::Bar};
+use tributary_report::{
+    Bars, Cell, Column, HtmlReport, Interval, KeyFigure, RunInfo, Table, Tone, plot::Bar,
+};
 
 /// The product's scheduler.
 const HERO: &str = "fbdt";
-/// Differences below this share of the best value are a tie.
-const TIE: f64 = 0.01;
 
+/// Rates: differences of less than 1 % of the best value are a tie.
+const RATE: Better = Better::More { tie: 0.01 };
+/// Silences: differences of less than 20 ms are a tie.
+const SILENCE: Better = Better::Less { tie: 20.0 };
 /// The measures that are compared.
-const MEASURES: [Measure; 3] = [
-    Measure { title: "mean", of: |row| row.measured.goodput_mbps },
-    Measure { title: "p10 of the seconds", of: |row| row.measured.p10_mbps },
-    Measure { title: "worst second", of: |row| row.measured.worst_second_mbps },
+const MEASURES: [Measure; 4] = [
+    Measure { title: "mean", better: RATE, of: |row| row.measured.goodput_mbps },
+    Measure { title: "p10 of the seconds", better: RATE, of: |row| row.measured.p10_mbps },
+    Measure { title: "worst second", better: RATE, of: |row| row.measured.worst_second_mbps },
+    Measure { title: "longest silence", better: SILENCE, of: |row| row.measured.longest_silence_ms },
 ];
 
 #[derive(Clone, Copy)]
 struct Measure {
     title: &'static str,
+    better: Better,
     of: fn(&Row) -> Option<f64>,
+}
+
+/// Which values of a measure are better.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Better {
+    /// Larger ones, in Mbit/s; `tie`: as a share of the best value.
+    More { tie: f64 },
+    /// Smaller ones, in milliseconds; `tie`: in milliseconds.
+    Less { tie: f64 },
+}
+
+impl Better {
+    fn unit(self) -> &'static str {
+        match self {
+            Self::More { .. } => "Mbit/s",
+            Self::Less { .. } => "ms",
+        }
+    }
+
+    /// Unit of [`Self::behind`].
+    fn behind_unit(self) -> &'static str {
+        match self {
+            Self::More { .. } => "%",
+            Self::Less { .. } => "ms",
+        }
+    }
+
+    /// The largest difference that is a tie, as text.
+    fn tie(self) -> String {
+        match self {
+            Self::More { tie } => format!("{} %", tie * 100.0),
+            Self::Less { tie } => format!("{tie} ms"),
+        }
+    }
+
+    /// Whether `a` is better than `b`.
+    fn prefers(self, a: f64, b: f64) -> bool {
+        match self {
+            Self::More { .. } => a > b,
+            Self::Less { .. } => a < b,
+        }
+    }
+
+    /// How far `value` is behind `best`: in per cent of `best`, or in milliseconds.
+    fn behind(self, value: f64, best: f64) -> f64 {
+        match self {
+            Self::More { .. } => (best - value) / best.max(1e-9) * 100.0,
+            Self::Less { .. } => value - best,
+        }
+    }
+
+    fn is_tie(self, value: f64, best: f64) -> bool {
+        match self {
+            Self::More { tie } => value >= best * (1.0 - tie),
+            Self::Less { tie } => value <= best + tie,
+        }
+    }
+
+    /// Whether all of `best` is better than all of `value`.
+    fn is_apart(self, value: Interval, best: Interval) -> bool {
+        match self {
+            Self::More { .. } => best.low > value.high,
+            Self::Less { .. } => best.high < value.low,
+        }
+    }
 }
 
 /// The report.
@@ -52,11 +123,22 @@ struct Line {
 struct Standing {
     line: Line,
     measure: &'static str,
+    better: Better,
     hero: f64,
     best: f64,
     winner: String,
     /// The confidence intervals do not overlap; false with a single seed.
     clear: bool,
+}
+
+impl Standing {
+    fn is_tie(&self) -> bool {
+        self.better.is_tie(self.hero, self.best)
+    }
+
+    fn behind(&self) -> f64 {
+        self.better.behind(self.hero, self.best)
+    }
 }
 
 impl Line {
@@ -134,7 +216,7 @@ impl<'a> Page<'a> {
             .transports
             .iter()
             .filter_map(|transport| Some((transport.as_str(), self.spread(line, transport, measure)?)));
-        all.reduce(|best, next| if next.1.mean > best.1.mean { next } else { best })
+        all.reduce(|best, next| if measure.better.prefers(next.1.mean, best.1.mean) { next } else { best })
     }
 
     fn standings(&self) -> Vec<Standing> {
@@ -147,10 +229,11 @@ impl<'a> Page<'a> {
                 standings.push(Standing {
                     line: line.clone(),
                     measure: measure.title,
+                    better: measure.better,
                     hero: hero.mean,
                     best: best.mean,
                     winner: winner.to_owned(),
-                    clear: ends.is_some_and(|(hero, best)| best.low > hero.high),
+                    clear: ends.is_some_and(|(hero, best)| measure.better.is_apart(hero, best)),
                 });
             }
         }
@@ -161,7 +244,7 @@ impl<'a> Page<'a> {
         let mut columns = vec![Column::left("condition"), Column::left("control")];
         columns.extend(self.transports.iter().map(|name| Column::right(name)));
         columns.extend([Column::left("best"), Column::right("seeds"), Column::right("failed")]);
-        let title = format!("Mbit/s, {}: means over the seeds", measure.title);
+        let title = format!("{}, {}: means over the seeds", measure.better.unit(), measure.title);
         let mut table = Table::new(&title).columns(columns);
         for line in &self.lines {
             let best = self.best(line, measure);
@@ -180,20 +263,20 @@ impl<'a> Page<'a> {
         table
     }
 
-    /// The conditions in which the product's scheduler is not the best; the largest difference first.
-    fn losses(&self) -> Table {
+    /// The conditions in which the product's scheduler is not the best by the measures of one kind; the largest
+    /// difference first.
+    fn losses(&self, kind: Better) -> Table {
         let mut lost: Vec<Standing> =
-            self.standings().into_iter().filter(|s| s.hero < s.best * (1.0 - TIE)).collect();
-        let gap = |standing: &Standing| (standing.best - standing.hero) / standing.best.max(1e-9);
-        lost.sort_by(|a, b| gap(b).total_cmp(&gap(a)));
-        let mut table = Table::new(&format!("Where {HERO} is not the best")).columns([
+            self.standings().into_iter().filter(|s| s.better == kind && !s.is_tie()).collect();
+        lost.sort_by(|a, b| b.behind().total_cmp(&a.behind()));
+        let mut table = Table::new(lost_title(kind)).columns([
             Column::left("condition"),
             Column::left("control"),
             Column::left("by"),
-            Column::right(HERO).unit("Mbit/s"),
+            Column::right(HERO).unit(kind.unit()),
             Column::left("best"),
-            Column::right("its value").unit("Mbit/s"),
-            Column::right("behind").unit("%"),
+            Column::right("its value").unit(kind.unit()),
+            Column::right("behind").unit(kind.behind_unit()),
             Column::left("intervals"),
         ]);
         for standing in &lost {
@@ -204,25 +287,26 @@ impl<'a> Page<'a> {
                 Cell::number(standing.hero, 1),
                 Cell::text(&standing.winner),
                 Cell::number(standing.best, 1).strong(),
-                Cell::number(gap(standing) * 100.0, 1),
+                Cell::number(standing.behind(), 1),
                 Cell::text(if standing.clear { "apart" } else { "touch, or none" }),
             ]);
         }
         table
     }
 
-    /// One sentence per measure: in how many conditions the product's scheduler is the best, or within 1 % of
-    /// it.
+    /// One sentence per measure: in how many conditions the product's scheduler is the best, or not apart from it by
+    /// more than a tie.
     fn verdicts(&self) -> Vec<String> {
         let standings = self.standings();
         let of = |measure: &Measure| {
             let all: Vec<&Standing> = standings.iter().filter(|s| s.measure == measure.title).collect();
-            let best = all.iter().filter(|s| s.hero >= s.best * (1.0 - TIE)).count();
-            let clearly = all.iter().filter(|s| s.hero < s.best * (1.0 - TIE) && s.clear).count();
+            let best = all.iter().filter(|s| s.is_tie()).count();
+            let clearly = all.iter().filter(|s| !s.is_tie() && s.clear).count();
             format!(
-                "By {}: {HERO} is the best, or within 1 % of it, in {best} of {} rows; in {clearly} another is \
+                "By {}: {HERO} is the best, or within {} of it, in {best} of {} rows; in {clearly} another is \
                  ahead with intervals that do not touch.",
                 measure.title,
+                measure.better.tie(),
                 all.len()
             )
         };
@@ -245,9 +329,11 @@ impl<'a> Page<'a> {
         for verdict in self.verdicts() {
             out.push_str(&format!("- {verdict}\n"));
         }
-        let losses = self.losses();
-        if !losses.is_empty() {
-            out.push_str(&format!("\n### Where {HERO} is not the best\n\n{}", losses.to_markdown()));
+        for kind in [RATE, SILENCE] {
+            let losses = self.losses(kind);
+            if !losses.is_empty() {
+                out.push_str(&format!("\n### {}\n\n{}", lost_title(kind), losses.to_markdown()));
+            }
         }
         for measure in MEASURES {
             out.push_str(&format!("\n### By {}\n\n{}", measure.title, self.table(measure).to_markdown()));
@@ -270,18 +356,21 @@ impl<'a> Page<'a> {
         for (measure, verdict) in MEASURES.iter().zip(&verdicts) {
             let standings = self.standings();
             let own = standings.iter().filter(|s| s.measure == measure.title);
-            let best = own.clone().filter(|s| s.hero >= s.best * (1.0 - TIE)).count();
+            let best = own.clone().filter(|s| s.is_tie()).count();
             let value = format!("{best} of {}", own.count());
             report.card(
                 KeyFigure::new(&format!("{HERO} best by {}", measure.title), &value, "rows").note(verdict),
             );
         }
-        let losses = self.losses();
-        report.section(&format!("Where {HERO} is not the best"));
-        if losses.is_empty() {
-            report.text(&format!("{HERO} is the best, or within 1 % of it, in every row."));
-        } else {
-            report.table(&losses, "Worst first. Intervals: 95 % of the mean over the seeds, by bootstrap.");
+        for kind in [RATE, SILENCE] {
+            let losses = self.losses(kind);
+            report.section(lost_title(kind));
+            if losses.is_empty() {
+                report.text(&format!("{HERO} is the best, or within {} of it, in every row.", kind.tie()));
+            } else {
+                report
+                    .table(&losses, "Worst first. Intervals: 95 % of the mean over the seeds, by bootstrap.");
+            }
         }
         for measure in MEASURES {
             report
@@ -298,7 +387,7 @@ impl<'a> Page<'a> {
         let few: Vec<&String> = self.transports.iter().filter(|name| tone(name) != Tone::Peer).collect();
         let series: Vec<(&str, Tone)> = few.iter().map(|name| (name.as_str(), tone(name))).collect();
         let control = self.lines.first().map_or("", |line| line.congestion.as_str());
-        let mut bars = Bars::new(&format!("{}, {control}", measure.title), "Mbit/s", &series);
+        let mut bars = Bars::new(&format!("{}, {control}", measure.title), measure.better.unit(), &series);
         for line in self.lines.iter().filter(|line| line.congestion == control) {
             let bar = |name: &&String| {
                 let spread = self.spread(line, name, measure);
@@ -307,6 +396,14 @@ impl<'a> Page<'a> {
             bars.push(&line.condition(), few.iter().map(bar));
         }
         bars
+    }
+}
+
+/// Heading of the rows that the product's scheduler loses by the measures of this kind.
+fn lost_title(kind: Better) -> &'static str {
+    match kind {
+        Better::More { .. } => "Where fbdt is not the best",
+        Better::Less { .. } => "Where fbdt is silent for longer than the best",
     }
 }
 

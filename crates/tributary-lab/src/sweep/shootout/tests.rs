@@ -55,6 +55,38 @@ fn the_report_names_rows_in_which_another_transport_is_better() {
 }
 
 #[test]
+fn the_shortest_silence_is_the_best_and_twenty_milliseconds_are_a_tie() {
+    let silent = |scenario, transport, seed, ms| {
+        let mut row = row(scenario, transport, seed, 100.0);
+        row.measured.longest_silence_ms = Some(ms);
+        row
+    };
+    let mut rows = Vec::new();
+    for seed in 1..=5 {
+        let noise = seed as f64;
+        rows.push(silent("los", "fbdt", seed, 49.0 + noise));
+        rows.push(silent("los", "blest", seed, 30.0 + noise));
+        rows.push(silent("nlos", "fbdt", seed, 51.0 + noise));
+        rows.push(silent("nlos", "blest", seed, 30.0 + noise));
+        rows.push(silent("onoff", "fbdt", seed, 60.0 + noise));
+        rows.push(silent("onoff", "blest", seed, 900.0 + noise));
+    }
+    let page = Page::new(&plan(), &rows, "x");
+    let text = page.markdown();
+    assert!(
+        text.contains(
+            "By longest silence: fbdt is the best, or within 20 ms of it, in 2 of 3 rows; in 1 another"
+        ),
+        "{text}"
+    );
+    let lost = "| nlos, queue 20 ms | cubic | longest silence | 54.0 | blest | **33.0** | 21.0 | apart |";
+    assert!(text.contains(lost), "{text}");
+    assert!(!text.contains("| cubic | longest silence | 52.0"), "{text}");
+    assert!(text.contains("| onoff, queue 20 ms | cubic | **63.0** | 903.0 | fbdt |"), "{text}");
+    assert!(page.html().contains("silent for longer"));
+}
+
+#[test]
 fn the_report_covers_winning_every_row_and_having_no_rows() {
     let rows = [row("los", "fbdt", 1, 100.0), row("los", "blest", 1, 90.0)];
     let page = Page::new(&plan(), &rows, "x");
