@@ -7,7 +7,6 @@
 
 mod bottleneck;
 mod contender;
-mod controllers;
 mod cost;
 mod separate;
 mod share;
@@ -19,8 +18,8 @@ pub use cost::Cost;
 pub use separate::Throughput;
 pub use share::{Limits, Share};
 
+use super::controllers::Controllers;
 use super::{BenchError, Progress, within};
-use controllers::Controllers;
 use serde::Serialize;
 use tributary_proto::coupling::COUPLED;
 use tributary_report::Table;

@@ -8,6 +8,7 @@
 
 pub mod churn;
 pub mod coding;
+mod controllers;
 pub mod coupled;
 mod daemon;
 pub mod dash;

@@ -14,10 +14,10 @@
 //! Rates are those of acknowledged payload bytes, read for all connections at the same moments.
 
 use super::contender::{Contender, Transport};
-use super::controllers::Controllers;
 use super::share::{Limits, Run, Share};
 use super::subflows::{self, Subflow};
 use super::{Plan, UNCOUPLED};
+use crate::controllers::Controllers;
 use crate::end::{Contestant, Until};
 use crate::process::Transfer;
 use crate::{BenchError, Progress, in_network};

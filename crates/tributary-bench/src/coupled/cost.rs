@@ -5,7 +5,7 @@
 //! sender's time, and the other way round.
 
 use super::Plan;
-use super::controllers::Controllers;
+use crate::controllers::Controllers;
 use crate::end::{CONGESTION, Contestant, Until};
 use crate::process::{Transfer, prepare_mptcp};
 use crate::{BenchError, Progress, median};

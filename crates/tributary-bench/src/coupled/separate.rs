@@ -2,9 +2,9 @@
 //! link can carry.
 
 use super::contender::{Contender, Transport};
-use super::controllers::Controllers;
 use super::share::world_name;
 use super::{Plan, UNCOUPLED};
+use crate::controllers::Controllers;
 use crate::{BenchError, Progress, median};
 use crate::{Ratio, Wanted};
 use core::time::Duration;

@@ -10,6 +10,7 @@ mod measure;
 mod store;
 mod tables;
 
+use super::super::controllers::Controllers;
 use super::super::{BenchError, Progress, median};
 use core::time::Duration;
 use grid::Probe;
@@ -30,11 +31,15 @@ pub enum Group {
     Changing,
     /// A Tributary session over two radios.
     Schedulers,
+    /// One TCP connection with a controller that is loaded into the kernel by eBPF. Needs root and feature `ebpf`.
+    Ebpf,
 }
 
 impl Group {
     /// All of them, in the order of the report.
-    pub const ALL: [Self; 4] = [Self::Steady, Self::Loss, Self::Changing, Self::Schedulers];
+    pub const ALL: [Self; 5] = [Self::Steady, Self::Loss, Self::Changing, Self::Schedulers, Self::Ebpf];
+    /// Those that need no privilege outside the emulator.
+    pub const USUAL: [Self; 4] = [Self::Steady, Self::Loss, Self::Changing, Self::Schedulers];
 
     /// Name.
     #[must_use]
@@ -44,6 +49,7 @@ impl Group {
             Self::Loss => "loss",
             Self::Changing => "changing",
             Self::Schedulers => "schedulers",
+            Self::Ebpf => "ebpf",
         }
     }
 
@@ -77,7 +83,7 @@ pub struct Plan {
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { full: false, groups: Group::ALL.to_vec(), fastest_mbps: 500, seeds: 3, kernel: None }
+        Self { full: false, groups: Group::USUAL.to_vec(), fastest_mbps: 500, seeds: 3, kernel: None }
     }
 }
 
@@ -149,11 +155,13 @@ pub struct Report {
 /// [`BenchError`] if a run cannot be made. An invalid run of the emulator is a row that says so.
 pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     let mut store = Store::open(plan.kernel.clone())?;
+    let loaded =
+        if plan.groups.contains(&Group::Ebpf) { Some(Controllers::load(&[], PREFIX)?) } else { None };
     let probes = grid::probes(plan);
     let mut report = Report { rows: Vec::new(), overlays: Vec::new() };
     for (index, probe) in probes.iter().enumerate() {
         progress(&format!("{} of {}: {}", index + 1, probes.len(), probe.label()));
-        let kernel = kernel(probe, &mut store)?;
+        let kernel = kernel(probe, loaded.as_ref(), &mut store)?;
         let simulator = probe.simulated_seeds().map(|seed| measure::simulator(probe, seed));
         let simulator: Vec<Sample> = simulator.collect::<Result<_, _>>()?;
         let row = row(probe, &kernel, &simulator);
@@ -174,10 +182,12 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
 
 /// The kernel's runs. A steady cell outside its narrow band is run twice more, so that a disturbance of the
 /// machine is not taken for a difference; the median counts then.
-fn kernel(probe: &Probe, store: &mut Store) -> Result<Vec<Sample>, BenchError> {
+fn kernel(probe: &Probe, loaded: Option<&Controllers>, store: &mut Store) -> Result<Vec<Sample>, BenchError> {
+    let congestion = &probe.congestion;
+    let congestion = loaded.map_or_else(|| congestion.clone(), |loaded| loaded.in_kernel(congestion));
     let mut samples = Vec::new();
     for seed in probe.kernel_seeds() {
-        samples.push(store.take_or(probe, (seed, 0), || measure::kernel(probe, seed))?);
+        samples.push(store.take_or(probe, (seed, 0), || measure::kernel(probe, &congestion, seed))?);
     }
     let [first] = samples.as_slice() else { return Ok(samples) };
     if probe.group != Group::Steady {
@@ -189,13 +199,15 @@ fn kernel(probe: &Probe, store: &mut Store) -> Result<Vec<Sample>, BenchError> {
     }
     for again in 1..=2 {
         let seed = probe.scenario.seed;
-        samples.push(store.take_or(probe, (seed, again), || measure::kernel(probe, seed))?);
+        samples.push(store.take_or(probe, (seed, again), || measure::kernel(probe, &congestion, seed))?);
     }
     samples.sort_by(|a, b| a.mean(RAMP_UP).total_cmp(&b.mean(RAMP_UP)));
     samples.swap(0, 1);
     Ok(samples)
 }
 
+/// Prefix of the eBPF controllers' names.
+const PREFIX: &str = "bsl_";
 /// Left out at the beginning, as in all results of the laboratory.
 const RAMP_UP: Duration = Duration::from_secs(1);
 

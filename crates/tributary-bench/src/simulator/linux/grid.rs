@@ -22,6 +22,8 @@ const CONDITIONS: [&str; 5] = ["los", "deep-fade", "blackout", "loss-wigig", "de
 /// Scenario and path of links with changing rates.
 const CHANGING: [(&str, &str); 4] =
     [("deep-fade", "wigig"), ("blackout", "wigig"), ("onoff", "wigig"), ("blockage-short", "lte")];
+/// Long enough for a controller that adds one segment a round trip to fill the queue several times.
+const EBPF_SECONDS: f64 = 30.0;
 /// Simulated runs of a cell for each of the kernel's.
 const SIMULATED: u64 = 1;
 
@@ -73,7 +75,7 @@ impl Probe {
     /// where the same times must be compared.
     pub fn handshake(&self) -> Duration {
         match self.group {
-            Group::Steady | Group::Loss => self.scenario.rtt,
+            Group::Steady | Group::Loss | Group::Ebpf => self.scenario.rtt,
             Group::Changing | Group::Schedulers => Duration::ZERO,
         }
     }
@@ -93,6 +95,7 @@ pub(super) fn probes(plan: &Plan) -> Vec<Probe> {
             Group::Loss => losses(plan, &mut probes),
             Group::Changing => changing(plan, &mut probes),
             Group::Schedulers => schedulers(plan, &mut probes),
+            Group::Ebpf => ebpf(&mut probes),
         }
     }
     probes
@@ -108,6 +111,14 @@ fn steady(plan: &Plan, probes: &mut Vec<Probe>) {
                 probes.push(single(Group::Steady, (rate, rtt, buffer, 0.0), congestion));
             }
         }
+    }
+}
+
+fn ebpf(probes: &mut Vec<Probe>) {
+    for congestion in tributary_bpf::CONTROLLERS {
+        let probe = single(Group::Ebpf, (20, 50, 1.0, 0.0), congestion);
+        let overlay = Some(format!("cwnd-{congestion}-20-50-1"));
+        probes.push(Probe { seconds: EBPF_SECONDS, overlay, ..probe });
     }
 }
 

@@ -51,12 +51,12 @@ fn transport(probe: &Probe, scenario: &Scenario) -> Result<TransportName, BenchE
     TransportName::find(&probe.transport, None, &scenario.path_names()).map_err(|unknown| refused(&unknown))
 }
 
-/// With the kernel's stacks.
-pub(super) fn kernel(probe: &Probe, seed: u64) -> Result<Sample, BenchError> {
+/// With the kernel's stacks. `congestion`: the name in the kernel.
+pub(super) fn kernel(probe: &Probe, congestion: &str, seed: u64) -> Result<Sample, BenchError> {
     let scenario = probe.scenario.clone().with_seed(seed);
     let transport = transport(probe, &scenario)?;
     let workload = Workload::Bulk { seconds: probe.seconds };
-    let mut cell = Cell::new(&scenario, &transport, &probe.congestion, &workload);
+    let mut cell = Cell::new(&scenario, &transport, congestion, &workload);
     cell.windows = true;
     let result = match run(&cell) {
         // A busy machine may have starved an endpoint: try once more.

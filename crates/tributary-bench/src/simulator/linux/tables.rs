@@ -91,6 +91,7 @@ fn title(group: Group) -> &'static str {
         Group::Loss => "One connection, random loss, mean over seeds",
         Group::Changing => "One connection, changing rate",
         Group::Schedulers => "Sessions over two radios",
+        Group::Ebpf => "One connection, controllers by eBPF",
     }
 }
 

@@ -34,8 +34,8 @@ pub(crate) struct LinuxArguments {
     /// Every combination of rate, round trip, queue and loss; every scheduler in every condition
     #[arg(long)]
     full: bool,
-    /// Groups of cells, separated by commas
-    #[arg(long, value_delimiter = ',', default_values = linux::Group::ALL.map(linux::Group::name), value_parser = linux::Group::ALL.map(linux::Group::name))]
+    /// Groups of cells, separated by commas; `ebpf` loads the eBPF controllers for the run
+    #[arg(long, value_delimiter = ',', default_values = linux::Group::USUAL.map(linux::Group::name), value_parser = linux::Group::ALL.map(linux::Group::name))]
     groups: Vec<String>,
     /// Constant rates up to this one, in Mbit/s
     #[arg(long, default_value_t = linux::Plan::default().fastest_mbps)]

@@ -3,7 +3,7 @@
 use crate::BenchError;
 
 /// Loaded controllers.
-pub(super) struct Controllers {
+pub(crate) struct Controllers {
     prefix: String,
     /// Without the prefix.
     names: Vec<String>,
@@ -11,7 +11,7 @@ pub(super) struct Controllers {
 
 impl Controllers {
     /// Loads these; all if there are none.
-    pub(super) fn load(chosen: &[String], prefix: &str) -> Result<Self, BenchError> {
+    pub(crate) fn load(chosen: &[String], prefix: &str) -> Result<Self, BenchError> {
         let loaded = tributary_bpf::load(chosen, prefix)?;
         Ok(Self {
             prefix: prefix.to_owned(),
@@ -20,12 +20,12 @@ impl Controllers {
     }
 
     /// Their names without the prefix.
-    pub(super) fn names(&self) -> &[String] {
+    pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 
     /// The name by which sockets select a control: with the prefix if it is one of these.
-    pub(super) fn in_kernel(&self, control: &str) -> String {
+    pub(crate) fn in_kernel(&self, control: &str) -> String {
         let ours = self.names.iter().any(|name| name == control);
         if ours { format!("{}{control}", self.prefix) } else { control.to_owned() }
     }
