@@ -265,6 +265,42 @@ fn a_port_in_use_a_bad_path_and_an_unknown_scheduler() {
 }
 
 #[test]
+fn controllers_are_loaded_listed_and_unloaded_or_refused_with_the_reason() {
+    refused(&output(&["cc", "load", "warp"]), 1, &["`warp`", "balia, compound, lia"]);
+    refused(
+        &output(&["cc", "load", "lia", "--prefix", "much_too_long_"]),
+        1,
+        &["`much_too_long_lia`", "shorter prefix"],
+    );
+    let doctor = output(&["cc", "doctor"]);
+    let findings = String::from_utf8(doctor.stdout).unwrap();
+    assert!(
+        findings.lines().all(|line| line.starts_with("ok ") || line.starts_with("MISSING ")),
+        "{findings}"
+    );
+    let missing = findings.lines().any(|line| line.starts_with("MISSING"));
+    assert_eq!(doctor.status.code(), Some(i32::from(missing)), "{findings}");
+    if missing {
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "must run in CI: {findings}");
+        println!("loading not run here: {findings}");
+        refused(&output(&["cc", "load", "lia"]), 1, &[]);
+        return;
+    }
+    let prefix = format!("x{}_", std::process::id() % 100_000);
+    let name = format!("{prefix}lia");
+    let shows = |arguments: &[&str], what: &str| {
+        let said = output(arguments);
+        let text = String::from_utf8_lossy(&said.stdout).into_owned();
+        assert!(said.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&said.stderr));
+        assert!(text.lines().any(|line| line.starts_with(&name) && line.contains(what)), "{text}");
+    };
+    shows(&["cc", "load", "lia", "--prefix", &prefix], "loaded");
+    shows(&["cc", "list"], "loaded");
+    shows(&["cc", "unload", &name], "unloaded");
+    refused(&output(&["cc", "unload", &name]), 1, &[&name, "not loaded"]);
+}
+
+#[test]
 fn invalid_priorities_weights_and_schedulers_are_refused_with_the_valid_ones() {
     let directory = TempDir::new().unwrap();
     let key = key(&directory, "key");
