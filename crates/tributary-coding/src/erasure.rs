@@ -65,7 +65,7 @@ pub(crate) fn fill_cauchy(row: usize, elements: &mut [u8]) {
         }
         inverses
     };
-    assert!(row + elements.len() <= MAX_BLOCKS - 1, "the row has so many columns");
+    assert!(row + elements.len() < MAX_BLOCKS, "the row has so many columns");
     let x = (MAX_BLOCKS - 1 - row) as u8;
     for (y, element) in elements.iter_mut().enumerate() {
         *element = INVERSES[usize::from(x ^ y as u8)];
