@@ -80,7 +80,7 @@ impl Link {
     fn block(&mut self, time: Duration) {
         let now = self.now;
         let waiting = self.arrivals.iter_mut().filter(|(at, _)| *at - self.delay > now);
-        waiting.for_each(|(at, _)| *at = *at + time);
+        waiting.for_each(|(at, _)| *at += time);
         self.free = self.free.max(now) + time;
     }
 
