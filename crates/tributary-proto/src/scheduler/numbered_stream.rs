@@ -29,7 +29,9 @@ impl NumberedStream {
     #[must_use]
     pub fn new(limit: usize) -> Self {
         let mut send = SendBuffer::new(limit, 0);
-        send.streams.insert(STREAM, SendStream::new(0, UNLIMITED));
+        let mut stream = SendStream::new(0, UNLIMITED);
+        stream.equal_blocks = true;
+        send.streams.insert(STREAM, stream);
         Self { send, prioritise_every: None, loaded: 0 }
     }
 

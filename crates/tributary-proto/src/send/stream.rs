@@ -41,6 +41,8 @@ pub(crate) struct SendStream {
     pub blocked: bool,
     /// In the queue of streams with bytes to number.
     pub queued: bool,
+    /// All blocks of small writes have one size, so that segments do not depend on the sizes of the writes.
+    pub equal_blocks: bool,
     chunks: VecDeque<Chunk>,
     /// No message expires before this.
     expires: Option<Instant>,
@@ -62,6 +64,7 @@ impl SendStream {
             untaken: 0,
             blocked: false,
             queued: false,
+            equal_blocks: false,
             chunks: VecDeque::new(),
             expires: None,
             tail: BytesMut::new(),
@@ -115,14 +118,15 @@ impl SendStream {
     /// Copies a small write behind the last one.
     pub fn push_slice(&mut self, bytes: &[u8]) {
         self.unnumbered += bytes.len();
+        let block = if self.unnumbered < SMALL_BLOCK && !self.equal_blocks { SMALL_BLOCK } else { BLOCK };
+        let undivided = if self.equal_blocks { 0 } else { SMALL_BLOCK };
         let mut rest = bytes;
         while !rest.is_empty() {
             let spare = self.tail.capacity() - self.tail.len();
-            // A write that begins a block is not divided, because each part would be a segment.
-            if spare == 0 || (self.tail.is_empty() && spare < rest.len().min(SMALL_BLOCK)) {
+            // The end of a block may be too small for a write, and each part of a divided write would be a segment.
+            if spare == 0 || (self.tail.is_empty() && spare < rest.len().min(undivided)) {
                 self.close_tail();
-                self.tail =
-                    BytesMut::with_capacity(if self.unnumbered < SMALL_BLOCK { SMALL_BLOCK } else { BLOCK });
+                self.tail = BytesMut::with_capacity(block);
             }
             let take = rest.len().min(self.tail.capacity() - self.tail.len());
             self.tail.extend_from_slice(&rest[..take]);
