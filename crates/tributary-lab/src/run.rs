@@ -11,12 +11,16 @@ use crate::result::{NetworkReport, RunResult};
 use core::time::Duration;
 use std::ffi::OsStr;
 use std::net::SocketAddr;
+use std::time::Instant;
 use tributary_emu::{Network, Side};
 use tributary_net::Key;
 use tributary_proto::transport::TransportName;
 
 /// Time limit for an endpoint to start and connect, including loading the video from the cache.
 const START: Duration = Duration::from_secs(60);
+/// Time limit for the kernel to show the connections at both ends after the client is connected, and interval of looks.
+const SHOWN: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(5);
 /// Time limit for the client's answer, in addition to the workload's duration.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -99,11 +103,15 @@ fn measure(
         Reply::Connected => {}
         other => return Err(unexpected(&client, &other)),
     }
+    // The server's connection is established half a round trip after the client's.
+    let until = Instant::now() + SHOWN;
     for side in [Side::Client, Side::Server] {
         let command = |side, program: &OsStr| network.command(side, program);
-        let checked = kernel::assert_congestion(&command, side, &cell.congestion)?;
-        if checked == 0 && !cell.transport.is_quic() {
-            return Err(client.failed("connected, but the kernel shows no connection").into());
+        while kernel::assert_congestion(&command, side, &cell.congestion)? == 0 && !cell.transport.is_quic() {
+            if Instant::now() >= until {
+                return Err(client.failed("connected, but the kernel shows no connection").into());
+            }
+            std::thread::sleep(LOOK);
         }
     }
     network.rewind()?;
