@@ -1,17 +1,17 @@
-//! The same in the simulator: the scenario `shared-bottleneck` with a stranger that runs Reno, and two separate links.
+//! The same in the simulator: the scenario `shared-bottleneck`, whose stranger runs Reno, and two separate links.
 //!
 //! The stranger is background traffic of the scenario and has no record of its own. Its rate is what the shared link
 //! delivers and neither of the paths behind it.
 
+use super::Plan;
 use super::contender::{Contender, Transport};
 use super::separate::{self, Throughput};
 use super::share::{Run, Share};
-use super::{Plan, UNCOUPLED};
 use crate::{BenchError, Progress};
 use core::time::Duration;
 use std::collections::BTreeMap;
 use tributary_lab::{SimResult, Simulation, World};
-use tributary_link::{BackgroundKind, Name, Scenario};
+use tributary_link::Scenario;
 use tributary_report::stats;
 
 /// The scenario, its shared link, and the paths behind it.
@@ -25,12 +25,7 @@ const SEPARATE: Duration = Duration::from_secs(30);
 
 /// Shares of the shared link, with as many seeds as the plan says.
 pub(super) fn shares(plan: &Plan, progress: Progress<'_>) -> Result<Vec<Share>, BenchError> {
-    let mut scenario = Scenario::builtin(SCENARIO)?;
-    for source in &mut scenario.background {
-        if let BackgroundKind::Tcp { congestion, .. } = &mut source.kind {
-            *congestion = Name::new(UNCOUPLED);
-        }
-    }
+    let scenario = Scenario::builtin(SCENARIO)?;
     let mut shares = Vec::new();
     for contender in Contender::at_bottleneck(&plan.coupled()) {
         progress(&format!("{contender} in the simulator: {} seeds", plan.seeds));
@@ -83,6 +78,8 @@ fn rates(links: &BTreeMap<String, Vec<f64>>) -> Run {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::coupled::UNCOUPLED;
+    use tributary_link::BackgroundKind;
 
     #[test]
     fn the_stranger_has_what_the_line_delivers_and_no_path() {
@@ -102,6 +99,9 @@ mod tests {
         let scenario = Scenario::builtin(SCENARIO).unwrap();
         assert_eq!(scenario.path_names(), PATHS);
         assert!(scenario.hops.iter().any(|hop| hop.name == LINE));
+        let [stranger] = &scenario.background[..] else { panic!("one stranger: {:?}", scenario.background) };
+        let BackgroundKind::Tcp { congestion, .. } = &stranger.kind else { panic!("{stranger:?}") };
+        assert_eq!(congestion.as_str(), UNCOUPLED);
         assert!(scenario.duration >= Duration::from_secs(30), "time after the first ten seconds");
     }
 }
