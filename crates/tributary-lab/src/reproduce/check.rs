@@ -144,6 +144,15 @@ fn check(paper: &Paper) -> Result<(), Fault> {
             &format!("table `{}`", table.title),
             table.rows.iter().chain(table.only.keys()).chain(table.over.keys()).chain(&table.pool).collect(),
         )?;
+        let ambiguous =
+            |(axis, values): &(&String, &Vec<String>)| !table.rows.contains(axis) && values.len() != 1;
+        if let Some((axis, values)) = table.only.iter().find(ambiguous) {
+            let problem = format!(
+                "`only` has {} values of `{axis}`, which is not in `rows`; name one, or add it to `rows`",
+                values.len()
+            );
+            return Err((format!("table `{}`", table.title), problem));
+        }
     }
     for (place, text, each) in expressions(paper) {
         known(&place, each.keys().collect())?;

@@ -109,9 +109,11 @@ impl<'a> Page<'a> {
         table
     }
 
-    /// Combinations of the rows' axes that were planned, in the order of the axes.
+    /// Combinations of the rows' axes that were planned, in the order of the axes, with the axes that have only one value.
     fn rows(&self, spec: &TableSpec) -> Vec<Labels> {
-        let mut rows = vec![Labels::new()];
+        let fixed = spec.only.iter().filter(|(axis, _)| !spec.rows.contains(axis));
+        let mut rows =
+            vec![fixed.filter_map(|(axis, values)| Some((axis.clone(), values.first()?.clone()))).collect()];
         for axis in &spec.rows {
             let values =
                 spec.only.get(axis).cloned().unwrap_or_else(|| values_of(axis, &self.outcome.planned));

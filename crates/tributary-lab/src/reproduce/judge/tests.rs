@@ -173,9 +173,43 @@ fn a_report_without_claims_has_no_table_of_claims() {
 }
 
 #[test]
+fn a_table_shows_only_cells_with_the_one_value_of_an_axis_without_rows() {
+    let text = example()
+        .replace("scenarios = [\"blackout\"]", "scenarios = [\"blackout\", \"los\"]")
+        .replace("id = \"silence\"", "id = \"silence-{scenario}\"\neach = { scenario = [\"*\"] }")
+        .replace(
+            "rows = [\"scenario\", \"transport\"]",
+            "rows = [\"transport\"]\nonly = { scenario = [\"los\"] }",
+        );
+    let paper = Paper::parse(&text, "example.toml").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let settings = Settings {
+        selection: Selection { world: World::Sim, seeds: Some(1), seconds: Some(2), ..Selection::default() },
+        directory: directory.path().to_owned(),
+        resume: false,
+        jobs: None,
+        command: "tributary reproduce example.toml --world sim".to_owned(),
+    };
+    let outcome = run(&paper, &EXPERIMENTS, &settings, &mut |_, _| ()).unwrap();
+    let of_los = |s: &&Sample| s.labels["scenario"] == "los" && s.labels["transport"] == "fbdt";
+    let goodput =
+        outcome.samples.iter().find(of_los).and_then(|s| stats::mean(&s.metrics["seconds"])).unwrap();
+    let page = Page::new(&paper, &outcome);
+    let table = page.tables().into_iter().next().expect("the paper's table").to_markdown();
+    assert_eq!(table.lines().count(), 2 + 3, "a row for each transport: {table}");
+    let row = table.lines().find(|line| line.contains("fbdt")).expect("a row of fbdt");
+    assert!(row.contains(&format!("{goodput:.1}")), "{goodput} in {row}");
+}
+
+#[test]
 fn errors_in_a_file_name_their_place() {
     let example = example();
     for (from, to, hints) in [
+        (
+            "rows = [\"scenario\", ",
+            "only = { scenario = [\"los\", \"nlos\"] }\nrows = [",
+            vec!["table `Goodput`", "2 values of `scenario`", "`rows`"],
+        ),
         ("wanted = \">= 1.15\"", "wanted = \"1.15\"", vec!["wanted", ">= BOUND"]),
         ("mean(fbdt.goodput", "(fbdt.goodput", vec!["claim", "mean(…)"]),
         ("fbdt.goodput", "fbdt.godput", vec!["godput", "known: seconds"]),
