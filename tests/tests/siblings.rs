@@ -168,11 +168,8 @@ fn the_subflows_of_an_mptcp_connection_form_one_group() {
     let mut child = Command::new("unshare");
     child.arg("--net").arg(own).args(["--exact", test, "--nocapture"]).env(CHILD, &loaded.0);
     assert!(child.status().expect("unshare (Debian package util-linux)").success(), "its output is above");
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while groups().unwrap() != before {
-        assert!(Instant::now() < deadline, "{} groups are left, {before} before", groups().unwrap());
-        std::thread::yield_now();
-    }
+    let gone = soon("no group is left after the connections", || groups().unwrap() == before);
+    tokio::runtime::Runtime::new().unwrap().block_on(gone);
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn length(seconds: u32) -> Duration {
     SETTLE + Duration::from_secs(seconds.into()) + MARGIN
 }
 
-fn scenario(seconds: u32) -> Scenario {
+pub(super) fn scenario(seconds: u32) -> Scenario {
     let link = LinkSpec::constant(Bitrate::from_mbps(MBPS));
     Scenario::new("coupled")
         .with_path(PathSpec::symmetric(LINE, link))

@@ -78,7 +78,7 @@ fn rates(links: &BTreeMap<String, Vec<f64>>) -> Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coupled::UNCOUPLED;
+    use crate::coupled::{UNCOUPLED, bottleneck};
     use tributary_link::BackgroundKind;
 
     #[test]
@@ -98,7 +98,13 @@ mod tests {
     fn the_scenario_has_the_links_that_are_read() {
         let scenario = Scenario::builtin(SCENARIO).unwrap();
         assert_eq!(scenario.path_names(), PATHS);
-        assert!(scenario.hops.iter().any(|hop| hop.name == LINE));
+        let line = scenario.hops.iter().find(|hop| hop.name == LINE).expect("the shared link");
+        let emulated = bottleneck::scenario(20).paths.remove(0).down;
+        assert_eq!(
+            (&line.down.rate, &line.down.queue),
+            (&emulated.rate, &emulated.queue),
+            "as in the emulator"
+        );
         let [stranger] = &scenario.background[..] else { panic!("one stranger: {:?}", scenario.background) };
         let BackgroundKind::Tcp { congestion, .. } = &stranger.kind else { panic!("{stranger:?}") };
         assert_eq!(congestion.as_str(), UNCOUPLED);

@@ -109,7 +109,8 @@ impl<'a> Page<'a> {
         table
     }
 
-    /// Combinations of the rows' axes that were planned, in the order of the axes, with the axes that have only one value.
+    /// Combinations of the rows' axes that were planned, in the order of the axes. Each has the value that `only` gives to
+    /// an axis without rows, too.
     fn rows(&self, spec: &TableSpec) -> Vec<Labels> {
         let fixed = spec.only.iter().filter(|(axis, _)| !spec.rows.contains(axis));
         let mut rows =

@@ -150,8 +150,8 @@ pub struct TableSpec {
     pub world: Option<World>,
     /// Axes whose values make the rows, outermost first.
     pub rows: Vec<String>,
-    /// Values of axes that make rows; without it, all values. An axis that makes no rows has one value, which all cells
-    /// of the table have.
+    /// Values of axes that make rows; without it, all values. For an axis that makes no rows: one value, and the table
+    /// has the cells with this value only.
     #[serde(default)]
     pub only: Axes,
     /// A number is the mean over all combinations of these values.

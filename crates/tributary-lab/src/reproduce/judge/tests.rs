@@ -4,6 +4,7 @@ use super::*;
 use crate::reproduce::sample::Sample;
 use crate::reproduce::transfer::METRICS;
 use crate::reproduce::{EXPERIMENTS, Page, Selection, Settings, papers, run};
+use std::path::Path;
 use tributary_report::schema::Verdict;
 use tributary_report::stats;
 
@@ -126,17 +127,27 @@ fn example() -> String {
     rest.split_once("```").expect("the example ends").0.to_owned()
 }
 
+/// One seed of two seconds.
+fn short() -> Selection {
+    Selection { seeds: Some(1), seconds: Some(2), ..Selection::default() }
+}
+
+/// The selection in the simulator, with the report in this directory.
+fn settings(selection: Selection, directory: &Path) -> Settings {
+    Settings {
+        selection: Selection { world: World::Sim, ..selection },
+        directory: directory.to_owned(),
+        resume: false,
+        jobs: None,
+        command: "tributary reproduce example.toml --world sim".to_owned(),
+    }
+}
+
 #[test]
 fn the_guides_example_is_run_resumed_judged_and_printed() {
     let paper = Paper::parse(&example(), "example.toml").unwrap();
     let directory = tempfile::tempdir().unwrap();
-    let settings = Settings {
-        selection: Selection { world: World::Sim, quick: true, ..Selection::default() },
-        directory: directory.path().to_owned(),
-        resume: false,
-        jobs: None,
-        command: "tributary reproduce example.toml --world sim --quick".to_owned(),
-    };
+    let settings = settings(Selection { quick: true, ..Selection::default() }, directory.path());
     let outcome = run(&paper, &EXPERIMENTS, &settings, &mut |_, _| ()).unwrap();
     assert_eq!(outcome.report.failed, 0, "{:?}", outcome.samples.iter().find_map(|s| s.failure.clone()));
     assert!(
@@ -157,13 +168,7 @@ fn a_report_without_claims_has_no_table_of_claims() {
     let (_, table) = rest.split_once("[[table]]").unwrap();
     let paper = Paper::parse(&format!("{cells}[[table]]{table}"), "example.toml").unwrap();
     let directory = tempfile::tempdir().unwrap();
-    let settings = Settings {
-        selection: Selection { world: World::Sim, seeds: Some(1), seconds: Some(2), ..Selection::default() },
-        directory: directory.path().to_owned(),
-        resume: false,
-        jobs: None,
-        command: "tributary reproduce example.toml --world sim".to_owned(),
-    };
+    let settings = settings(short(), directory.path());
     let outcome = run(&paper, &EXPERIMENTS, &settings, &mut |_, _| ()).unwrap();
     let page = Page::new(&paper, &outcome);
     for report in [page.markdown(), page.text(), page.html()] {
@@ -183,13 +188,7 @@ fn a_table_shows_only_cells_with_the_one_value_of_an_axis_without_rows() {
         );
     let paper = Paper::parse(&text, "example.toml").unwrap();
     let directory = tempfile::tempdir().unwrap();
-    let settings = Settings {
-        selection: Selection { world: World::Sim, seeds: Some(1), seconds: Some(2), ..Selection::default() },
-        directory: directory.path().to_owned(),
-        resume: false,
-        jobs: None,
-        command: "tributary reproduce example.toml --world sim".to_owned(),
-    };
+    let settings = settings(short(), directory.path());
     let outcome = run(&paper, &EXPERIMENTS, &settings, &mut |_, _| ()).unwrap();
     let of_los = |s: &&Sample| s.labels["scenario"] == "los" && s.labels["transport"] == "fbdt";
     let goodput =
