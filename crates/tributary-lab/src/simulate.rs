@@ -14,7 +14,7 @@ pub use text::summary;
 
 use crate::cell::Queue;
 use tributary_link::{BackgroundKind, Name, RunSpec, Scenario, WorkloadSpec};
-use tributary_sim::run::{Cell, MODEL_VERSION, Options, Outcome, RunError, TransportName};
+use tributary_sim::run::{Cell, Options, Outcome, RunError, TransportName, model_version};
 
 /// All settings of one run.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ impl Simulation {
         }
     }
 
-    /// All settings of the run as text, with the version of the models ([`MODEL_VERSION`]). Two runs with the same
+    /// All settings of the run as text, with the version of the models ([`model_version`]). Two runs with the same
     /// text have the same result. File names and descriptions are left out.
     #[must_use]
     pub fn identity(&self) -> String {
@@ -71,7 +71,7 @@ impl Simulation {
                 *congestion = Name::new(congestion.as_str());
             }
         }
-        format!("models {MODEL_VERSION} {cell:?}")
+        format!("models {} {cell:?}", model_version(&cell.transport.to_string()))
     }
 
     /// Makes the run.

@@ -51,6 +51,18 @@ pub const MOST_SUBFLOWS: u32 = tributary_link::MAX_SUBFLOWS;
 /// Version of the models. Increased with every change after which the same cell gives a different run; the
 /// test of the golden hashes enforces this. Stores of finished runs compare it.
 pub const MODEL_VERSION: u32 = 14;
+/// The same without `fbdt` and its other forms, so that a change of `fbdt` leaves the runs of its rivals valid.
+const RIVALS_VERSION: u32 = 14;
+
+/// Version of the models in runs of the transport with this name.
+#[must_use]
+pub fn model_version(transport: &str) -> u32 {
+    if transport.contains(tributary_proto::transport::SESSION_DEFAULT) {
+        MODEL_VERSION
+    } else {
+        RIVALS_VERSION
+    }
+}
 
 /// All settings of one run.
 #[derive(Clone, Debug)]

@@ -14,7 +14,6 @@ use crate::result::World;
 use core::time::Duration;
 use emulated::Transport;
 use tributary_sim::cotag::{QUEUE, Radio, Scheme, Setting, simulate};
-use tributary_sim::run::MODEL_VERSION;
 
 /// The metrics. They are of the burst unless the description says otherwise.
 const METRICS: [Metric; 16] = [
@@ -51,10 +50,6 @@ impl Experiment for Cotag {
 
     fn metrics(&self) -> &[Metric] {
         &METRICS
-    }
-
-    fn identity(&self, cell: &Cell) -> String {
-        format!("models {MODEL_VERSION} {}", cell.identity())
     }
 
     fn check(&self, cell: &Cell) -> Result<(), CellError> {

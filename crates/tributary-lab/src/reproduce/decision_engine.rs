@@ -23,7 +23,7 @@ use tributary_player::dash::LADDER;
 use tributary_player::dash::play::{Counting, Qoe, Settings, Title};
 use tributary_player::engine;
 use tributary_report::stats;
-use tributary_sim::run::{Cell as Run, DashOutcome, MODEL_VERSION, TransportName};
+use tributary_sim::run::{Cell as Run, DashOutcome, TransportName};
 use tributary_sim::workload::dash::{Bandwidth, Control, DashSpec, Download};
 use tributary_types::{Bitrate, DataSize, Instant};
 
@@ -104,7 +104,7 @@ impl Experiment for DecisionEngine {
     }
 
     fn identity(&self, cell: &Cell) -> String {
-        format!("models {MODEL_VERSION} player {PLAYER_VERSION} {}", cell.identity())
+        format!("player {PLAYER_VERSION} {}", cell.identity())
     }
 
     fn check(&self, cell: &Cell) -> Result<(), CellError> {

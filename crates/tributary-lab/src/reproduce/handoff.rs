@@ -15,9 +15,7 @@ use crate::result::World;
 use tributary_link::{Direction, Moment, Scenario, WorkloadSpec};
 use tributary_player::progressive::{Film, Record, Settings};
 use tributary_report::stats;
-use tributary_sim::run::{
-    Cell as Run, LINK_SAMPLE, MODEL_VERSION, PathRecord, ProgressiveOutcome, TransportName,
-};
+use tributary_sim::run::{Cell as Run, LINK_SAMPLE, PathRecord, ProgressiveOutcome, TransportName};
 use tributary_sim::workload::progressive::ProgressiveSpec;
 use tributary_types::{Instant, Rng};
 
@@ -92,10 +90,6 @@ impl Experiment for Handoff {
 
     fn metrics(&self) -> &[Metric] {
         &METRICS
-    }
-
-    fn identity(&self, cell: &Cell) -> String {
-        format!("models {MODEL_VERSION} {}", cell.identity())
     }
 
     fn congestion_note(&self) -> &'static str {

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use tributary_link::{LossSpec, RateSpec, Scenario, ScenarioError};
+use tributary_sim::run::model_version;
 use tributary_types::Rng;
 
 /// Axes that every matrix has; further ones are in `axes`.
@@ -316,10 +317,10 @@ impl Cell {
         Some(self.label("scheduler")).filter(|name| *name != "none")
     }
 
-    /// All settings of the run as text.
+    /// All settings of the run as text, with the version of the models ([`model_version`]).
     #[must_use]
     pub fn identity(&self) -> String {
-        format!("{self:?}")
+        format!("models {} {self:?}", model_version(self.label("transport")))
     }
 
     /// Its network: the scenario with seed, length, base RTT, scale and loss.

@@ -11,7 +11,6 @@ use super::sample::{Metric, Sample};
 use crate::result::World;
 use network::Setting;
 use tributary_report::stats;
-use tributary_sim::run::MODEL_VERSION;
 
 /// The metrics. The first ten seconds are left out.
 const METRICS: [Metric; 19] = [
@@ -68,10 +67,6 @@ impl Experiment for Pathways {
 
     fn metrics(&self) -> &[Metric] {
         &METRICS
-    }
-
-    fn identity(&self, cell: &Cell) -> String {
-        format!("models {MODEL_VERSION} {}", cell.identity())
     }
 
     fn check(&self, cell: &Cell) -> Result<(), CellError> {

@@ -12,7 +12,7 @@ use crate::transport::is_on_sockets;
 use crate::workload::Workload;
 use tributary_link::{Scenario, WorkloadSpec};
 use tributary_report::stats;
-use tributary_sim::run::{MODEL_VERSION, Options, TransportName};
+use tributary_sim::run::{Options, TransportName};
 use tributary_stream::Silence;
 use tributary_types::DataSize;
 
@@ -73,7 +73,7 @@ impl Experiment for Transfer {
     fn identity(&self, cell: &Cell) -> String {
         match (cell.world, simulation(cell)) {
             (World::Sim, Ok(simulation)) => simulation.identity(),
-            _ => format!("models {MODEL_VERSION} {}", cell.identity()),
+            _ => cell.identity(),
         }
     }
 

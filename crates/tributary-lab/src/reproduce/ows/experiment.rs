@@ -9,7 +9,6 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use tributary_report::Image;
-use tributary_sim::run::MODEL_VERSION;
 use tributary_stream::tiled;
 use tributary_types::{Bitrate, Rng};
 use tributary_video::rd::Concealment;
@@ -207,7 +206,7 @@ impl Experiment for Viewings {
     fn identity(&self, cell: &Cell) -> String {
         let network = self.task_in(cell.label("scenario"), 0, 0).map(|task| task.scene.key.clone());
         let network = network.unwrap_or_default(); // `check` refuses a scenario that does not exist
-        format!("models {MODEL_VERSION} {} {network} {}", self.identity, cell.identity())
+        format!("{} {network} {}", self.identity, cell.identity())
     }
 
     fn check(&self, cell: &Cell) -> Result<(), CellError> {
