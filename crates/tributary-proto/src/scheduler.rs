@@ -8,6 +8,7 @@ mod classifier;
 mod fbdt;
 mod fbdt_paper;
 mod forecast;
+mod free;
 mod numbered_stream;
 mod one_at_a_time;
 mod prioritised;

@@ -465,9 +465,9 @@ impl SendBuffer {
         self.unnumbered == 0
     }
 
-    /// Whether payload is numbered that no subflow has taken.
-    pub fn has_untaken(&self) -> bool {
-        self.streams.values().any(|stream| stream.untaken > 0)
+    /// Payload bytes numbered that no subflow has taken.
+    pub fn untaken(&self) -> usize {
+        self.streams.values().map(|stream| stream.untaken).sum()
     }
 
     /// Payload bytes held.

@@ -91,6 +91,9 @@ const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
 /// A silence of so many retransmission timeouts is a blockage. The loss of a whole window and then of its retransmission is
 /// repaired after three (RFC 6298 §5.5: the second timeout is twice the first).
 const BLOCKAGE: u32 = 4;
+/// After this time without use, the best rate of the last seconds is assumed. Otherwise a path that was last measured in a
+/// blockage may never be used, and measured, again.
+const RATE_STALE: Duration = Duration::from_millis(500);
 /// A longer gap counts as this much in the mean.
 const GAP_CEILING: Duration = Duration::from_millis(50);
 
@@ -375,7 +378,9 @@ impl Subflow {
         let busy = !self.outstanding.is_empty();
         let over =
             |span| busy.then(|| self.recent.rate(now, self.delivered(), self.info.min_rtt, span)).flatten();
-        let rate = over(RecentRate::SPAN).or(self.rate).or_else(window_rate);
+        let stale = !busy && now.saturating_since(self.last_progress) >= RATE_STALE;
+        let best = if stale { self.speed.best(now) } else { None };
+        let rate = over(RecentRate::SPAN).or(self.rate.max(best)).or_else(window_rate);
         SubflowView {
             id: self.id,
             path: self.path,

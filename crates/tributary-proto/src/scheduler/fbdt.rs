@@ -1,16 +1,16 @@
-//! `fbdt`, the default: forward and backward transmission, pipelined and late-binding.
+//! `fbdt`, the default: forward and backward transmission with a window that slides, late-binding.
 //!
-//! Source: FBDT §3. Beyond the paper: several windows are in flight, and a subflow that finds one used up
-//! starts on the next; late segments below the forward cursor are reinjected ahead of new data; a silent subflow
+//! Source: FBDT §3. As in the paper, the most reliable subflow sends what is needed next and a less reliable one
+//! what is needed later, and at the end of the data they meet. Beyond the paper: "later" is a time ([`LEAD`]) instead of
+//! the end of a window; late segments that block delivery are reinjected ahead of new data; a silent subflow
 //! gets nothing until it delivers again; near the end of the data a subflow declines a segment that
 //! another would deliver sooner.
 
 use core::time::Duration;
-use std::collections::VecDeque;
 
-use tributary_types::{Bitrate, DataSeq, DataSize, Instant, SubflowId};
+use tributary_types::{Bitrate, DataSeq, DataSize, Instant};
 
-use super::window::{Role, TransmissionWindow};
+use super::free::Free;
 use super::{
     Assignment, AssignmentKind, Load, Scheduler, SchedulerEvent, SegmentCopy, SubflowView, WindowView,
 };
@@ -27,8 +27,13 @@ const LATE_SEARCH_SEGMENTS: u64 = 512;
 const MOST_SENDS: u16 = 4;
 /// If a segment would take longer than this to arrive, the other subflows' rates are averaged over a second.
 const LONG_ARRIVAL: Duration = Duration::from_millis(250);
-/// Windows with free segments at once.
-const MOST_WINDOWS: usize = 40;
+/// While every subflow delivers, copies are made of these segments after the first open one. The others have time left.
+const BLOCKING_SEGMENTS: u64 = 16;
+/// What the least reliable subflow sends is needed this long after its expected arrival. Subflows between it and the
+/// most reliable one share the time equally.
+const LEAD: Duration = Duration::from_millis(30);
+/// Free segments at most.
+const MOST_FREE: u64 = 1 << 16;
 /// A bulk segment carries what all subflows together send in half a millisecond, within these bounds in bytes.
 const SEGMENT: (u64, u64) = (16 << 10, 64 << 10);
 /// On slow links the lower bound is less: what all subflows together send in this time, at least 4 KiB.
@@ -40,11 +45,9 @@ const SMALL_SEGMENT: u64 = 4 << 10;
 /// State of the scheduler.
 #[derive(Debug, Default)]
 pub(super) struct Fbdt {
-    /// Windows with segments that no subflow has taken, oldest first.
-    windows: VecDeque<TransmissionWindow>,
-    /// A subflow is too slow for every loaded window: the data that it would take is needed before it could
-    /// deliver it.
-    wants_later_window: bool,
+    free: Free,
+    /// More data must be numbered for a subflow with room.
+    wants_more: bool,
     wake: Option<Instant>,
 }
 
@@ -92,16 +95,13 @@ fn worth_reinjecting(
     overdue && sooner && age > LATE_FLOOR / 2
 }
 
-/// FBDT §3.2, RAT to direction mapping: the most reliable subflow works forward, the least reliable one backward.
-fn role(of: &SubflowView, subflows: &[SubflowView]) -> Role {
-    let live = || subflows.iter().filter(|s| !s.silent);
-    if live().all(|s| s.rank >= of.rank) {
-        Role::Forward
-    } else if live().all(|s| s.rank <= of.rank) {
-        Role::Backward
-    } else {
-        Role::Inside
-    }
+/// What a subflow does with the free segments.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// Takes the one with this many below it, or the highest one if there are fewer.
+    After(u64),
+    /// Takes none: the others would deliver everything at hand sooner.
+    Nowhere,
 }
 
 impl Fbdt {
@@ -118,8 +118,10 @@ impl Fbdt {
         if !all.iter().any(|s| s.id != onto.id && may_be_late(now, s, patience)) {
             return None;
         }
-        let under_way = self.windows.front().map_or(window.end(), TransmissionWindow::lowest_free);
-        let end = under_way.min(DataSeq(window.first().0 + LATE_SEARCH_SEGMENTS));
+        let blocking = patience == Patience::Bulk && !all.iter().any(|s| s.silent);
+        let searched = if blocking { BLOCKING_SEGMENTS } else { LATE_SEARCH_SEGMENTS };
+        let under_way = self.free.lowest().unwrap_or(window.end());
+        let end = under_way.min(DataSeq(window.first().0 + searched));
         (window.first().0..end.0).map(DataSeq).find(|&seq| {
             let Some(segment) = window.segment(seq).filter(|s| !s.acknowledged) else { return false };
             let Some(copy) = segment.last_copy else { return false };
@@ -133,42 +135,42 @@ impl Fbdt {
 
     fn patience(&self, window: &WindowView<'_>) -> Patience {
         // While a writer waits for room, an empty queue does not mean the end.
-        let all_under_way = self.windows.is_empty() && window.available() == 0 && !window.expects_more();
+        let all_under_way = self.free.is_empty() && window.available() == 0 && !window.expects_more();
         if all_under_way && window.unacknowledged() <= TAIL { Patience::Tail } else { Patience::Bulk }
     }
 
-    /// The first window in which the segment that this subflow takes arrives before the other subflows have sent
-    /// the rest. In an earlier window the others would have to wait for it. `None` when there is no such window.
-    fn window_for(&self, of: &SubflowView, window: &WindowView<'_>, all: &[SubflowView]) -> Option<usize> {
+    /// Where this subflow takes its next segment. Of two subflows, one takes the lowest free segment: the one whose
+    /// arrival with its lead is earlier. The other one takes the segment that the first will come to when the
+    /// other's has arrived and its lead has passed.
+    fn place(of: &SubflowView, window: &WindowView<'_>, all: &[SubflowView]) -> Place {
         let segments = (window.end().0 - window.first().0).max(1);
         let average = (window.unacknowledged() / segments).max(1);
         let arrival = of.arrival(average);
         // The others' rates are averaged over about the time that the segment takes. A short pause of the others
         // must not move urgent data to a slow subflow.
         let rate = |s: &SubflowView| if arrival > LONG_ARRIVAL { s.long_rate } else { s.rate };
-        let others: u64 =
-            all.iter().filter(|s| s.id != of.id && !s.silent).filter_map(rate).map(Bitrate::as_bps).sum();
-        let others = Bitrate::from_bps(others);
-        let soonest = all.iter().filter(|s| s.id != of.id && !s.silent).map(|s| s.arrival(average)).min();
-        let free: u64 = self.windows.iter().map(TransmissionWindow::remaining).sum();
-        let mut ahead = window.unacknowledged().saturating_sub(free * average);
-        for (at, loaded) in self.windows.iter().enumerate() {
-            ahead += loaded.remaining() * average;
-            if others
-                .time_for(DataSize::from_bytes(ahead))
-                .is_none_or(|needed| needed >= arrival || soonest >= Some(arrival))
-            {
-                return Some(at);
-            }
+        let live = || all.iter().filter(|s| !s.silent);
+        let others = || live().filter(|s| s.id != of.id);
+        let more_reliable = |s: &SubflowView| live().filter(|other| other.rank < s.rank).count() as u32;
+        let lead = |s: &SubflowView| LEAD * more_reliable(s) / others().count().max(1) as u32;
+        let Some(soonest) = others().map(|s| s.arrival(average)).min() else { return Place::After(0) };
+        let together = Bitrate::from_bps(others().filter_map(rate).map(Bitrate::as_bps).sum());
+        let everything = together.time_for(DataSize::from_bytes(window.unacknowledged()));
+        if soonest < arrival && everything.is_some_and(|needed| needed < arrival) {
+            return Place::Nowhere;
         }
-        None
+        let front = others().map(|s| s.arrival(average) + lead(s)).min().unwrap_or_default();
+        let bytes = |time| together.size_in(time).as_bytes();
+        let most = reach(window, all).max(bytes(arrival.saturating_sub(soonest)));
+        Place::After(bytes((arrival + lead(of)).saturating_sub(front)).min(most) / average)
     }
+}
 
-    fn release(&mut self, subflow: SubflowId) {
-        for window in &mut self.windows {
-            window.release(subflow);
-        }
-    }
+/// Bytes that a lead may be ahead: the subflows' bandwidth-delay products, within one and four windows.
+fn reach(window: &WindowView<'_>, subflows: &[SubflowView]) -> u64 {
+    let product: u64 = subflows.iter().filter_map(|s| Some(s.rate?.size_in(s.srtt).as_bytes())).sum();
+    let base = window.window() as u64;
+    product.next_power_of_two().clamp(base, base * 4)
 }
 
 impl Scheduler for Fbdt {
@@ -177,14 +179,13 @@ impl Scheduler for Fbdt {
     }
 
     fn load(&mut self, _now: Instant, window: &WindowView<'_>, subflows: &[SubflowView]) -> Option<Load> {
-        let enough = !self.windows.is_empty() && !self.wants_later_window;
-        if enough || self.windows.len() >= MOST_WINDOWS || subflows.iter().all(|s| s.room == 0 || s.silent) {
+        let enough = !self.free.is_empty() && !self.wants_more;
+        if enough || self.free.len() >= MOST_FREE || subflows.iter().all(|s| s.room == 0 || s.silent) {
             return None;
         }
         let rate: u64 = subflows.iter().filter_map(|s| s.rate).map(Bitrate::as_bps).sum();
-        let product: u64 = subflows.iter().filter_map(|s| Some(s.rate?.size_in(s.srtt).as_bytes())).sum();
         let base = window.window() as u64;
-        let bytes = product.next_power_of_two().clamp(base, base * 4);
+        let bytes = reach(window, subflows) / 8;
         let bulk = Bitrate::from_bps(rate).size_in(Duration::from_micros(500)).as_bytes();
         // On slow radios a large segment takes tens of milliseconds, too coarse a unit for reinjection.
         let least = match Bitrate::from_bps(rate).size_in(SLOW).as_bytes() {
@@ -213,18 +214,18 @@ impl Scheduler for Fbdt {
                 return Some(Assignment { subflow: subflow.id, segment, kind: AssignmentKind::Reinjection });
             }
         }
-        self.wants_later_window = false;
+        self.wants_more = false;
         for subflow in open() {
-            let role = role(subflow, subflows);
-            let Some(at) = self.window_for(subflow, window, subflows) else {
-                self.wants_later_window = true;
-                continue;
-            };
-            for at in at..self.windows.len() {
-                if let Some(segment) = self.windows[at].take(subflow.id, role) {
-                    self.windows.retain(|w| !w.met());
-                    return Some(Assignment { subflow: subflow.id, segment, kind: AssignmentKind::Fresh });
+            let more = window.available() > 0;
+            let below = match Self::place(subflow, window, subflows) {
+                Place::After(below) if !more || below < self.free.len() => below,
+                _ => {
+                    self.wants_more = true;
+                    continue;
                 }
+            };
+            if let Some(segment) = self.free.take(below) {
+                return Some(Assignment { subflow: subflow.id, segment, kind: AssignmentKind::Fresh });
             }
         }
         None
@@ -232,11 +233,10 @@ impl Scheduler for Fbdt {
 
     fn on_event(&mut self, _now: Instant, event: SchedulerEvent) {
         match event {
-            SchedulerEvent::Loaded { first, end } => {
-                self.windows.push_back(TransmissionWindow::new(first, end))
-            }
-            SchedulerEvent::SubflowDown(id) => self.release(id),
-            SchedulerEvent::Acknowledged { .. } | SchedulerEvent::SubflowUp(_) => {}
+            SchedulerEvent::Loaded { first, end } => self.free.add(first, end),
+            SchedulerEvent::SubflowDown(_)
+            | SchedulerEvent::Acknowledged { .. }
+            | SchedulerEvent::SubflowUp(_) => {}
         }
     }
 

@@ -43,11 +43,6 @@ impl TransmissionWindow {
         Self { first, end, gaps }
     }
 
-    /// The lowest segment that no subflow has taken.
-    pub fn lowest_free(&self) -> DataSeq {
-        self.gaps.first().map_or(self.end, |gap| DataSeq(gap.low))
-    }
-
     pub fn first(&self) -> DataSeq {
         self.first
     }
@@ -62,6 +57,7 @@ impl TransmissionWindow {
     }
 
     /// Number of segments that no subflow has taken.
+    #[cfg(test)]
     pub fn remaining(&self) -> u64 {
         self.gaps.iter().map(|gap| gap.high - gap.low).sum()
     }

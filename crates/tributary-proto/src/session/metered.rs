@@ -99,7 +99,7 @@ impl Session {
         if self.metered.paths.is_empty() {
             return false;
         }
-        let waits = self.send.available() > 0 || self.send.has_untaken();
+        let waits = self.send.available() > 0 || self.send.untaken() > 0;
         let changed = self.metered.observe(now, waits);
         self.views_stale |= changed;
         changed && self.metered.helps

@@ -17,6 +17,8 @@ use crate::wire::{
 const CONTROL_BLOCK: usize = 64 * 1024;
 /// Least limit on a stream's bytes that no subflow has taken: what a driver hands over in one turn.
 const LEAST_UNSENT: usize = 16 << 10;
+/// While a subflow wants data that is needed later, writers may exceed the limit this many times.
+const STARVED_LIMITS: u32 = 4;
 
 impl Session {
     /// The next bytes to write, until `None`. Call after every mutation.
@@ -275,9 +277,13 @@ impl Session {
     }
 
     /// Everything is numbered, and the scheduler wants more data for a subflow with room: lets a writer exceed the
-    /// limit on unsent bytes.
+    /// limit on unsent bytes, by what is sent in the longest round trip and a few times the limit. A subflow that is
+    /// slow in a blockage would otherwise want so much that nothing could be replaced.
     fn starve(&mut self, now: Instant) {
-        if self.config.unsent.is_none() || !self.send.all_numbered() {
+        let Some(time) = self.config.unsent.filter(|_| self.send.all_numbered()) else { return };
+        let longest = self.views.iter().map(|view| view.min_rtt).max().unwrap_or_default();
+        let most = self.bytes_in(longest + time * STARVED_LIMITS).max(LEAST_UNSENT * STARVED_LIMITS as usize);
+        if self.send.untaken() >= most {
             return;
         }
         let view = WindowView::new(&self.send, self.config.window);
@@ -304,8 +310,12 @@ impl Session {
     /// Sets the limit on bytes that no subflow has taken to the bytes that all subflows carry in the configured time.
     fn bound_unsent(&mut self) {
         let Some(time) = self.config.unsent else { return };
-        let bytes = usize::try_from(self.send_rate().size_in(time).as_bytes()).unwrap_or(usize::MAX);
-        self.send.set_unsent_limit(bytes.max(LEAST_UNSENT));
+        self.send.set_unsent_limit(self.bytes_in(time).max(LEAST_UNSENT));
+    }
+
+    /// What all subflows carry in this time.
+    fn bytes_in(&self, time: Duration) -> usize {
+        usize::try_from(self.send_rate().size_in(time).as_bytes()).unwrap_or(usize::MAX)
     }
 
     fn rebuild_views(&mut self, now: Instant) {

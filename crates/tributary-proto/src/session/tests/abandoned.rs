@@ -49,8 +49,10 @@ fn abandon_a_megabyte(scheduler: &str, how: Abandonment) {
         pair.ends[1].finish(id).unwrap();
     }
     pair.run(120 * MS);
-    assert!(pair.ends[1].send.unacknowledged() > 800_000, "{story}: it is numbered");
-    if how.finished && scheduler == "fbdt" {
+    // `fbdt` numbers little more than what its paths have taken.
+    let numbered = if scheduler.ends_with("fbdt") { 200_000 } else { 800_000 };
+    assert!(pair.ends[1].send.unacknowledged() > numbered, "{story}: it is numbered");
+    if how.finished && scheduler == "fbdt-paper" {
         assert!(pair.ends[0].receive[&id].end.is_some(), "the end arrives before the middle");
     }
     let before = given(&pair);
@@ -146,7 +148,9 @@ fn both_ends_agree_on_the_credit_for_any_end_of_streams() {
 /// A session that closes refuses new streams. It counts what they were to carry, whether it was sent or not.
 #[test]
 fn a_closing_session_counts_abandoned_streams_that_it_refuses() {
-    let config = Config { receive_credit: 1 << 20, ..Config::default() };
+    // This scheduler numbers all that the credit allows, before it is sent.
+    let scheduler = "fbdt-paper".to_owned();
+    let config = Config { scheduler, receive_credit: 1 << 20, ..Config::default() };
     let mut pair = Pair::with(&config, &SLOW);
     pair.run(300 * MS);
     // The server does not read, so the client does not get to the end of its closing.
