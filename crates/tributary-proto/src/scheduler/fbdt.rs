@@ -105,7 +105,7 @@ enum Place {
 }
 
 impl Fbdt {
-    /// The lowest segment below the forward cursor that will be late on its subflow and would arrive sooner on
+    /// The lowest segment below all free ones that will be late on its subflow and would arrive sooner on
     /// `onto`. Such a segment delays, or soon will delay, the delivery of everything behind it.
     fn late_segment(
         &self,
