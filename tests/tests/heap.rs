@@ -17,8 +17,8 @@ use tributary_net::{Common, ConnectConfig, Key, Limits, ListenConfig, PathConfig
 
 /// Connections before the counted ones; after them, buffers that are kept for reuse exist.
 const WARM_UP: u32 = 300;
-/// Connections of each counted part.
-const PART: u32 = 300;
+/// Connections of each counted part; so many that a queue that grows once, by up to 16 kB, is less than [`SLACK`] for each.
+const PART: u32 = 1000;
 /// Concurrent connections.
 const TOGETHER: usize = 8;
 /// Bytes for each connection that do not count as kept, for records whose number varies.
