@@ -21,16 +21,16 @@ const LATE_FLOOR: Duration = Duration::from_millis(30);
 /// The same near the end of the data, and the number of bytes in flight up to which it applies.
 const TAIL_FLOOR: Duration = Duration::from_millis(2);
 const TAIL: u64 = 512 << 10;
-/// Segments after the first open one that are searched for late ones.
+/// Segments that are searched for late ones, from the first unacknowledged one on.
 const LATE_SEARCH_SEGMENTS: u64 = 512;
 /// Copies of one segment at most.
 const MOST_SENDS: u16 = 4;
 /// If a segment would take longer than this to arrive, the other subflows' rates are averaged over a second.
 const LONG_ARRIVAL: Duration = Duration::from_millis(250);
-/// While every subflow delivers, copies are made of these segments after the first open one. The others have time left.
+/// The same while no subflow is silent. Delivery does not wait for the segments behind these yet.
 const BLOCKING_SEGMENTS: u64 = 16;
-/// What the least reliable subflow sends is needed this long after its expected arrival. Subflows between it and the
-/// most reliable one share the time equally.
+/// The least reliable subflow's segments are chosen so that they should arrive this long before they are needed. Subflows
+/// between it and the most reliable one get equal parts: with three subflows, the second one has half.
 const LEAD: Duration = Duration::from_millis(30);
 /// Free segments at most.
 const MOST_FREE: u64 = 1 << 16;
@@ -139,9 +139,9 @@ impl Fbdt {
         if all_under_way && window.unacknowledged() <= TAIL { Patience::Tail } else { Patience::Bulk }
     }
 
-    /// Where this subflow takes its next segment. Of two subflows, one takes the lowest free segment: the one whose
-    /// arrival with its lead is earlier. The other one takes the segment that the first will come to when the
-    /// other's has arrived and its lead has passed.
+    /// Where this subflow takes its next segment. Of two subflows, the one with the smaller sum of arrival and lead takes
+    /// the lowest free segment. The other one leaves as many free segments below its own as the first one sends in the
+    /// difference of the two sums.
     fn place(of: &SubflowView, window: &WindowView<'_>, all: &[SubflowView]) -> Place {
         let segments = (window.end().0 - window.first().0).max(1);
         let average = (window.unacknowledged() / segments).max(1);
