@@ -275,13 +275,35 @@ impl Path {
     }
 
     fn delivered(&mut self, now: Instant, sample: Duration) {
-        // A segment's delay is weighted by the time since the previous segment, or by the delay itself if that is
-        // longer.
-        let passed = now.saturating_since(self.delay_at).max(sample).as_secs_f64();
+        // A segment's delay is weighted by the time since the previous segment.
+        let passed = now.saturating_since(self.delay_at).as_secs_f64();
         let memory = (now.saturating_since(self.delay_since) / 4).min(MEMORY).as_secs_f64();
         let weight = passed / (passed + memory).max(1e-9);
         self.delay_at = now;
         let mean = self.delay.unwrap_or(sample);
         self.delay = Some(mean.mul_f64(1.0 - weight) + sample.mul_f64(weight));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_blockage_counts_for_seconds_however_many_segments_arrive_after_it() {
+        let (id, ms) = (PathId(0), Duration::from_millis);
+        let mut paths = Paths::default();
+        paths.add(Instant::ZERO, id);
+        let mut segments = |from: u64, until: u64, delay| {
+            (from..until).for_each(|at| paths.delivered(Instant::from_millis(at), id, ms(delay)));
+            paths.delay(id).unwrap()
+        };
+        assert_eq!(segments(0, 20_000, 25), ms(25));
+        let blocked = segments(21_000, 21_001, 1025);
+        assert!((ms(150)..ms(250)).contains(&blocked), "{blocked:?}");
+        let later = segments(21_001, 24_000, 25);
+        assert!(later > ms(70), "{later:?}");
+        let much_later = segments(24_000, 60_000, 25);
+        assert!(much_later < ms(35), "{much_later:?}");
     }
 }

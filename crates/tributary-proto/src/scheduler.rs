@@ -24,6 +24,7 @@ use tributary_types::{Bitrate, DataSeq, DataSize, Instant, PathId, SubflowId};
 pub use crate::send::SegmentCopy;
 use crate::send::SendBuffer;
 pub use classifier::{Weights, WeightsError};
+pub(crate) use fbdt::LEAD;
 pub use numbered_stream::NumberedStream;
 pub use prioritised::{PriorityChoice, PriorityDecision};
 pub use registry::{create, create_weighted, is_known, names};
@@ -43,6 +44,8 @@ pub struct SubflowView {
     pub rttvar: Duration,
     /// Least round-trip time.
     pub min_rtt: Duration,
+    /// Least time from handing a segment over to its acknowledgement, of the last seconds.
+    pub least_delay: Duration,
     /// Congestion window, bytes.
     pub cwnd: u64,
     /// Payload bytes handed over and not acknowledged.
@@ -62,21 +65,37 @@ pub struct SubflowView {
 }
 
 impl SubflowView {
-    /// Expected time until the copy has arrived.
+    /// Expected time until the copy is acknowledged.
     #[must_use]
-    pub fn remaining(&self, copy: &SegmentCopy) -> Duration {
-        let ahead = DataSize::from_bytes(copy.position.saturating_sub(self.delivered));
-        self.rate.and_then(|rate| rate.time_for(ahead)).unwrap_or_default()
+    pub fn remaining(&self, now: Instant, copy: &SegmentCopy) -> Duration {
+        let ahead = copy.position.saturating_sub(self.delivered);
+        let way = self.least_delay.saturating_sub(now.saturating_since(copy.at));
+        self.expect(|rate| time_for(rate, ahead).max(way))
     }
 
-    /// Expected time until `bytes` more, handed over now, have arrived.
+    /// Expected time until `bytes` more, handed over now, are acknowledged. Acknowledgements return on every path, and the
+    /// first one counts, so two subflows' times differ by what their ways there differ.
     #[must_use]
     pub fn arrival(&self, bytes: u64) -> Duration {
-        let time =
-            |bytes| self.rate.and_then(|r| r.time_for(DataSize::from_bytes(bytes))).unwrap_or_default();
         // Bytes in flight drain during the propagation delay; an idle pipe still has that delay.
-        (self.min_rtt / 2 + time(bytes)).max(time(self.in_flight + bytes))
+        self.expect(|rate| {
+            (self.least_delay + time_for(rate, bytes)).max(time_for(rate, self.in_flight + bytes))
+        })
     }
+
+    /// A time by the recent rate; if that is long, by the rate over a second. On a slow subflow a single segment takes
+    /// as long as the recent rate is averaged over, so that rate may be zero between two segments.
+    fn expect(&self, time: impl Fn(Option<Bitrate>) -> Duration) -> Duration {
+        let recent = time(self.rate);
+        if recent > LONG_ARRIVAL { recent.min(time(self.long_rate).max(LONG_ARRIVAL)) } else { recent }
+    }
+}
+
+/// If a segment would take longer than this to arrive, rates are averaged over a second.
+const LONG_ARRIVAL: Duration = Duration::from_millis(250);
+
+fn time_for(rate: Option<Bitrate>, bytes: u64) -> Duration {
+    rate.and_then(|rate| rate.time_for(DataSize::from_bytes(bytes))).unwrap_or_default()
 }
 
 /// State of the data, as schedulers see it.

@@ -381,13 +381,15 @@ impl Subflow {
         let stale = !busy && now.saturating_since(self.last_progress) >= RATE_STALE;
         let best = if stale { self.speed.best(now) } else { None };
         let rate = over(RecentRate::SPAN).or(self.rate.max(best)).or_else(window_rate);
+        let min_rtt = if self.info.min_rtt.is_zero() { self.info.srtt } else { self.info.min_rtt };
         SubflowView {
             id: self.id,
             path: self.path,
             room: self.room,
             srtt,
             rttvar: self.info.rttvar,
-            min_rtt: if self.info.min_rtt.is_zero() { self.info.srtt } else { self.info.min_rtt },
+            min_rtt,
+            least_delay: self.delay.least().unwrap_or(min_rtt),
             cwnd: self.info.cwnd,
             in_flight: self.in_flight,
             delivered: self.delivered(),

@@ -17,6 +17,7 @@ fn view(id: u32, rng: &mut Rng) -> SubflowView {
         srtt: rtt,
         rttvar: rtt / 8,
         min_rtt: rtt,
+        least_delay: rtt,
         cwnd: 1 << 16,
         in_flight: rng.below(1 << 18),
         delivered: 0,

@@ -50,17 +50,16 @@ pub const MOST_CONNECTIONS: u32 = tributary_link::MAX_CONNECTIONS;
 pub const MOST_SUBFLOWS: u32 = tributary_link::MAX_SUBFLOWS;
 /// Version of the models. Increased with every change after which the same cell gives a different run; the
 /// test of the golden hashes enforces this. Stores of finished runs compare it.
-pub const MODEL_VERSION: u32 = 15;
-/// The same without `fbdt` and its other forms, so that a change of `fbdt` leaves the runs of its rivals valid.
+pub const MODEL_VERSION: u32 = 16;
+/// The same without sessions, so that a change of the session leaves the runs of its rivals valid.
 const RIVALS_VERSION: u32 = 14;
 
 /// Version of the models in runs of the transport with this name.
 #[must_use]
 pub fn model_version(transport: &str) -> u32 {
-    if transport.contains(tributary_proto::transport::SESSION_DEFAULT) {
-        MODEL_VERSION
-    } else {
-        RIVALS_VERSION
+    match transport.parse() {
+        Ok(TransportName::Session { .. }) => MODEL_VERSION,
+        _ => RIVALS_VERSION,
     }
 }
 

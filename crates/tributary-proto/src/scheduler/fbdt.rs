@@ -2,17 +2,18 @@
 //!
 //! Source: FBDT §3. As in the paper, the most reliable subflow sends what is needed next and a less reliable one
 //! what is needed later, and at the end of the data they meet. Beyond the paper: "later" is a time ([`LEAD`]) instead of
-//! the end of a window; late segments that block delivery are reinjected ahead of new data; a silent subflow
-//! gets nothing until it delivers again; near the end of the data a subflow declines a segment that
-//! another would deliver sooner.
+//! the end of a window; segments that block delivery, and that another subflow delivers sooner, are reinjected ahead
+//! of new data; a silent subflow gets nothing until it delivers again; near the end of the data a subflow declines a
+//! segment that another would deliver sooner.
 
 use core::time::Duration;
 
-use tributary_types::{Bitrate, DataSeq, DataSize, Instant};
+use tributary_types::{Bitrate, DataSeq, DataSize, Instant, SubflowId};
 
 use super::free::Free;
 use super::{
-    Assignment, AssignmentKind, Load, Scheduler, SchedulerEvent, SegmentCopy, SubflowView, WindowView,
+    Assignment, AssignmentKind, LONG_ARRIVAL, Load, Scheduler, SchedulerEvent, SegmentCopy, SubflowView,
+    WindowView,
 };
 
 /// A segment counts as late when it exceeds its carrier's delivery delay by this time, or by a quarter of that
@@ -25,13 +26,14 @@ const TAIL: u64 = 512 << 10;
 const LATE_SEARCH_SEGMENTS: u64 = 512;
 /// Copies of one segment at most.
 const MOST_SENDS: u16 = 4;
-/// If a segment would take longer than this to arrive, the other subflows' rates are averaged over a second.
-const LONG_ARRIVAL: Duration = Duration::from_millis(250);
 /// The same while no subflow is silent. Delivery does not wait for the segments behind these yet.
 const BLOCKING_SEGMENTS: u64 = 16;
 /// The least reliable subflow's segments are chosen so that they should arrive this long before they are needed. Subflows
 /// between it and the most reliable one get equal parts: with three subflows, the second one has half.
-const LEAD: Duration = Duration::from_millis(30);
+pub(crate) const LEAD: Duration = Duration::from_millis(30);
+/// A busy subflow takes no segment that would arrive later than the other subflows' next one by more than this. Otherwise one
+/// that stands still would be given a place, and all data before it a number, far ahead.
+const FARTHEST: Duration = Duration::from_secs(2);
 /// Free segments at most.
 const MOST_FREE: u64 = 1 << 16;
 /// A bulk segment carries what all subflows together send in half a millisecond, within these bounds in bytes.
@@ -49,6 +51,8 @@ pub(super) struct Fbdt {
     /// More data must be numbered for a subflow with room.
     wants_more: bool,
     wake: Option<Instant>,
+    /// The first unacknowledged segment, and since when it is the first.
+    head: Option<(DataSeq, Instant)>,
 }
 
 /// How long a segment must be outstanding before it is sent again.
@@ -67,12 +71,18 @@ fn lateness(subflow: &SubflowView, patience: Patience) -> Duration {
 }
 
 /// Whether anything on the subflow may be late, so that a search is useful.
-fn may_be_late(now: Instant, subflow: &SubflowView, patience: Patience) -> bool {
+fn may_be_late(now: Instant, subflow: &SubflowView, onto: &SubflowView, patience: Patience) -> bool {
     if subflow.silent || patience == Patience::Tail {
         return true;
     }
-    let waited = subflow.oldest_sent.map(|sent| now.saturating_since(sent)).unwrap_or_default();
-    waited + subflow.arrival(0) > lateness(subflow, patience)
+    let Some(sent) = subflow.oldest_sent else { return false };
+    let next = subflow.arrival(0);
+    now.saturating_since(sent) + next > lateness(subflow, patience) || much_sooner(onto, next)
+}
+
+/// Whether a copy would arrive more than the shortest lateness before something that needs `left`.
+fn much_sooner(onto: &SubflowView, left: Duration) -> bool {
+    onto.arrival(SEGMENT.0) + LATE_FLOOR < left
 }
 
 /// Whether this copy will be late and a copy on `onto` would arrive sooner.
@@ -89,10 +99,10 @@ fn worth_reinjecting(
         // subflow alone.
         return carrier.silent || onto.rank < carrier.rank || age > lateness(carrier, patience);
     }
-    let left = carrier.remaining(copy);
+    let left = carrier.remaining(now, copy);
     let overdue = carrier.silent || age + left > lateness(carrier, patience);
     let sooner = carrier.silent || onto.arrival(SEGMENT.0) < left;
-    overdue && sooner && age > LATE_FLOOR / 2
+    much_sooner(onto, left) || overdue && sooner && age > LATE_FLOOR / 2
 }
 
 /// What a subflow does with the free segments.
@@ -102,6 +112,8 @@ enum Place {
     After(u64),
     /// Takes none: the others would deliver everything at hand sooner.
     Nowhere,
+    /// Takes none before it has delivered some of what it carries.
+    TooFar,
 }
 
 impl Fbdt {
@@ -115,7 +127,8 @@ impl Fbdt {
         all: &[SubflowView],
     ) -> Option<DataSeq> {
         let patience = self.patience(window);
-        if !all.iter().any(|s| s.id != onto.id && may_be_late(now, s, patience)) {
+        let blocker = self.blocker(now, window, onto, all);
+        if blocker.is_none() && !all.iter().any(|s| s.id != onto.id && may_be_late(now, s, onto, patience)) {
             return None;
         }
         let blocking = patience == Patience::Bulk && !all.iter().any(|s| s.silent);
@@ -128,9 +141,25 @@ impl Fbdt {
             let Some(carrier) = all.iter().find(|s| s.id == copy.carrier) else { return false };
             carrier.id != onto.id
                 && segment.sends < MOST_SENDS
-                && worth_reinjecting(now, &copy, carrier, onto, patience)
+                && (blocker == Some(carrier.id) || worth_reinjecting(now, &copy, carrier, onto, patience))
                 && !window.is_on(seq, onto.id)
         })
+    }
+
+    /// The subflow that holds up delivery, whatever its estimates say: its segment could have arrived, is the first
+    /// unacknowledged one, and has been for longer than a copy on `onto` would take.
+    fn blocker(
+        &self,
+        now: Instant,
+        window: &WindowView<'_>,
+        onto: &SubflowView,
+        all: &[SubflowView],
+    ) -> Option<SubflowId> {
+        let (head, since) = self.head.filter(|(head, _)| *head == window.first())?;
+        let copy = window.segment(head)?.last_copy?;
+        let carrier = all.iter().find(|s| s.id == copy.carrier)?;
+        let blocked = now.saturating_since(since.max(copy.at + carrier.least_delay));
+        (blocked >= LATE_FLOOR.max(onto.arrival(SEGMENT.0))).then_some(carrier.id)
     }
 
     fn patience(&self, window: &WindowView<'_>) -> Patience {
@@ -156,6 +185,9 @@ impl Fbdt {
         let Some(soonest) = others().map(|s| s.arrival(average)).min() else { return Place::After(0) };
         let together = Bitrate::from_bps(others().filter_map(rate).map(Bitrate::as_bps).sum());
         let everything = together.time_for(DataSize::from_bytes(window.unacknowledged()));
+        if of.in_flight > 0 && arrival > soonest + FARTHEST {
+            return Place::TooFar;
+        }
         if soonest < arrival && everything.is_some_and(|needed| needed < arrival) {
             return Place::Nowhere;
         }
@@ -207,7 +239,9 @@ impl Scheduler for Fbdt {
     ) -> Option<Assignment> {
         let patience = self.patience(window);
         let late_at = |s: &SubflowView| Some(s.oldest_sent? + lateness(s, patience));
-        self.wake = subflows.iter().filter_map(late_at).filter(|at| *at > now).min();
+        let blocked_at =
+            self.head.filter(|_| window.unacknowledged() > 0).map(|(_, since)| since + LATE_FLOOR);
+        self.wake = subflows.iter().filter_map(late_at).chain(blocked_at).filter(|at| *at > now).min();
         let open = || subflows.iter().filter(|s| s.room > 0 && !s.silent);
         for subflow in open() {
             if let Some(segment) = self.late_segment(now, window, subflow, subflows) {
@@ -219,7 +253,8 @@ impl Scheduler for Fbdt {
             let more = window.available() > 0;
             let below = match Self::place(subflow, window, subflows) {
                 Place::After(below) if !more || below < self.free.len() => below,
-                _ => {
+                Place::TooFar => continue,
+                Place::After(_) | Place::Nowhere => {
                     self.wants_more = true;
                     continue;
                 }
@@ -231,9 +266,12 @@ impl Scheduler for Fbdt {
         None
     }
 
-    fn on_event(&mut self, _now: Instant, event: SchedulerEvent) {
+    fn on_event(&mut self, now: Instant, event: SchedulerEvent) {
         match event {
             SchedulerEvent::Loaded { first, end } => self.free.add(first, end),
+            SchedulerEvent::Acknowledged { first } if self.head.is_none_or(|(head, _)| head != first) => {
+                self.head = Some((first, now));
+            }
             SchedulerEvent::SubflowDown(_)
             | SchedulerEvent::Acknowledged { .. }
             | SchedulerEvent::SubflowUp(_) => {}

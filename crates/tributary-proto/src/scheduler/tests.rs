@@ -46,6 +46,7 @@ impl Driver {
             srtt: rtt,
             rttvar: rtt / 4,
             min_rtt: rtt,
+            least_delay: rtt,
             cwnd: 64 << 10,
             in_flight: 0,
             delivered: 0,

@@ -7,7 +7,7 @@ use tributary_types::{Bitrate, DataSeq, Instant, SubflowId};
 
 use super::{Life, Session};
 use crate::event::{Event, Transmit};
-use crate::scheduler::{AssignmentKind, SchedulerEvent, WindowView, earliest_arrival};
+use crate::scheduler::{AssignmentKind, LEAD, SchedulerEvent, SubflowView, WindowView, earliest_arrival};
 use crate::subflow::{FRESH_AFTER, Subflow};
 use crate::wire::{
     Ack, Control, Head, MAX_ACK_RANGES, MAX_ACK_SUBFLOWS, encode_control, encode_segment_head,
@@ -336,11 +336,16 @@ impl Session {
         }
         self.keep_queues_short(now);
         self.bound_unsent();
-        // The most reliable path first, by mean delivery delay including blockages and the present one.
-        self.views.sort_by_cached_key(|view| {
+        // The most reliable path first, by mean delivery delay including blockages and the present one. Differences that
+        // the lead covers do not count. Of equal paths the slower one is first, because less is lost when it is blocked.
+        let delay = |view: &SubflowView| {
             let usual = self.paths.delay(view.path).unwrap_or(view.min_rtt);
-            let waiting = view.oldest_sent.map(|sent| now.saturating_since(sent)).unwrap_or_default();
-            (usual.max(waiting), view.id)
+            usual.max(view.oldest_sent.map(|sent| now.saturating_since(sent)).unwrap_or_default())
+        };
+        let least = self.views.iter().map(delay).min().unwrap_or_default();
+        self.views.sort_by_cached_key(|view| {
+            let leads = (delay(view) - least).as_micros() / LEAD.as_micros();
+            (leads, self.subflows.get(&view.id).and_then(|s| s.best_rate(now)), view.id)
         });
         for (rank, view) in self.views.iter_mut().enumerate() {
             view.rank = rank as u8;

@@ -10,6 +10,9 @@ use tributary_types::Instant;
 #[derive(Debug)]
 pub(super) struct DeliveryDelay {
     pub mean: Option<Duration>,
+    /// Least samples of the present period and of the one before.
+    least: [Option<Duration>; 2],
+    period: Instant,
     since: Instant,
     at: Instant,
 }
@@ -17,12 +20,24 @@ pub(super) struct DeliveryDelay {
 impl DeliveryDelay {
     /// Time constant of the mean, and how long a subflow is young.
     const MEMORY: Duration = Duration::from_secs(1);
+    /// The least sample is remembered for one to two periods.
+    const PERIOD: Duration = Duration::from_secs(5);
 
     pub fn new(now: Instant) -> Self {
-        Self { mean: None, since: now, at: now }
+        Self { mean: None, least: [None; 2], period: now, since: now, at: now }
+    }
+
+    /// The least sample of the last 5 to 10 s.
+    pub fn least(&self) -> Option<Duration> {
+        self.least.into_iter().flatten().min()
     }
 
     pub fn sample(&mut self, now: Instant, sample: Duration) {
+        if now.saturating_since(self.period) >= Self::PERIOD {
+            self.least = [None, self.least[0]];
+            self.period = now;
+        }
+        self.least[0] = Some(self.least[0].map_or(sample, |least| least.min(sample)));
         let passed = now.saturating_since(self.at);
         let life = now.saturating_since(self.since);
         self.at = now;

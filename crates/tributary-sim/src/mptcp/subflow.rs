@@ -200,6 +200,7 @@ impl Subflow {
             srtt: info.srtt,
             rttvar: info.mean_deviation,
             min_rtt: info.min_rtt,
+            least_delay: info.min_rtt,
             cwnd: info.cwnd,
             in_flight: queued,
             delivered: self.delivered(),

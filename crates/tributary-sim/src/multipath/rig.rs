@@ -188,7 +188,17 @@ impl Rig {
 
     /// The longest time without in-order bytes, after the first.
     pub fn longest_silence(&self) -> Duration {
+        self.longest_silence_from(Duration::ZERO)
+    }
+
+    /// The same of silences that begin at this time or later.
+    pub fn longest_silence_from(&self, from: Duration) -> Duration {
         let arrivals = &self.reader().arrivals;
-        arrivals.windows(2).map(|pair| pair[1].0.saturating_since(pair[0].0)).max().unwrap_or_default()
+        let first = arrivals.partition_point(|(at, _)| *at < Instant::ZERO + from);
+        arrivals[first..]
+            .windows(2)
+            .map(|pair| pair[1].0.saturating_since(pair[0].0))
+            .max()
+            .unwrap_or_default()
     }
 }

@@ -96,6 +96,41 @@ fn fbdt_fills_both_radios_in_every_condition() {
 }
 
 #[test]
+fn half_a_second_more_on_one_radio_does_not_hold_up_the_other() {
+    for (name, congestion) in [("delay-wigig", "cubic"), ("delay-wigig", "wvegas"), ("delay-wifi", "cubic")] {
+        let scenario = Scenario::builtin(name).unwrap();
+        let config = SessionConfig { congestion: congestion.to_owned(), ..SessionConfig::default() };
+        let silence = download(&scenario, &config, ENDLESS, 8).longest_silence();
+        assert!(silence < Duration::from_millis(60), "{name} {congestion}: {silence:?}");
+    }
+}
+
+#[test]
+fn a_radio_that_was_blocked_before_works_ahead_so_that_the_next_blockage_is_hardly_noticed() {
+    // Blocked from 1.5, 4 and 6.5 s on, for a second.
+    let scenario = Scenario::builtin("blackout").unwrap();
+    let rig = download(&scenario, &SessionConfig::default(), ENDLESS, 9);
+    let later = rig.longest_silence_from(Duration::from_secs(2));
+    assert!(later < Duration::from_millis(40), "{later:?}");
+}
+
+#[test]
+fn slow_radios_that_pause_carry_few_copies() {
+    let turns =
+        |on, off| RateSpec::Turns(vec![(on, Bitrate::from_mbps(3)), (off, Bitrate::from_bps(300_000))]);
+    let [first, second] = [(700, 200), (1100, 300)]
+        .map(|(on, off)| LinkSpec::with_rate(turns(Duration::from_millis(on), Duration::from_millis(off))));
+    let scenario = Scenario::new("slow")
+        .with_path(PathSpec::symmetric("first", first))
+        .with_path(PathSpec::symmetric("second", second))
+        .with_rtt(Duration::from_millis(70));
+    let rig = download(&scenario, &SessionConfig::default(), ENDLESS, 20);
+    let counters = rig.transport::<SessionTransport>(rig.server).counters();
+    let share = counters.reinjected as f64 / counters.sent as f64;
+    assert!(share < 0.1, "{share:.2} of the bytes are sent twice");
+}
+
+#[test]
 fn musher_finds_the_radios_ratio_within_five_seconds_and_again_after_a_change() {
     let mut scenario = Scenario::builtin("los").unwrap();
     let wigig = scenario.paths.iter_mut().find(|p| p.name == "wigig").unwrap();

@@ -16,6 +16,7 @@ fn view(id: u32, srtt: u64, mbps: u64) -> SubflowView {
         srtt: Duration::from_millis(srtt),
         rttvar: Duration::ZERO,
         min_rtt: Duration::from_millis(srtt),
+        least_delay: Duration::from_millis(srtt),
         cwnd: 10,
         in_flight: 0,
         delivered: 0,

@@ -79,6 +79,7 @@ fn view(in_flight: u64, rate: u64, oldest_sent: Option<Instant>) -> SubflowView 
         srtt: Duration::from_millis(20),
         rttvar: Duration::ZERO,
         min_rtt: Duration::from_millis(10),
+        least_delay: Duration::from_millis(10),
         cwnd: 1 << 16,
         in_flight,
         delivered: 0,

@@ -20,6 +20,7 @@ fn view(id: u32, rtt: u64, room: usize) -> SubflowView {
         srtt: rtt,
         rttvar: Duration::ZERO,
         min_rtt: rtt,
+        least_delay: rtt,
         cwnd: 1 << 16,
         in_flight: 0,
         delivered: 0,
