@@ -44,7 +44,8 @@ pub struct SubflowView {
     pub rttvar: Duration,
     /// Least round-trip time.
     pub min_rtt: Duration,
-    /// Least time from handing a segment over to its acknowledgement, of the last seconds.
+    /// Least time from handing a segment over to its acknowledgement, of the last seconds; if there is none, the least
+    /// round-trip time.
     pub least_delay: Duration,
     /// Congestion window, bytes.
     pub cwnd: u64,
@@ -73,8 +74,8 @@ impl SubflowView {
         self.expect(|rate| time_for(rate, ahead).max(way))
     }
 
-    /// Expected time until `bytes` more, handed over now, are acknowledged. Acknowledgements return on every path, and the
-    /// first one counts, so two subflows' times differ by what their ways there differ.
+    /// Expected time until `bytes` more, handed over now, are acknowledged. Acknowledgements return on every path and the
+    /// first one counts, so two subflows differ only in the way to the receiver.
     #[must_use]
     pub fn arrival(&self, bytes: u64) -> Duration {
         // Bytes in flight drain during the propagation delay; an idle pipe still has that delay.
@@ -83,15 +84,16 @@ impl SubflowView {
         })
     }
 
-    /// A time by the recent rate; if that is long, by the rate over a second. On a slow subflow a single segment takes
-    /// as long as the recent rate is averaged over, so that rate may be zero between two segments.
+    /// A time by the recent rate. If that is over [`LONG_ARRIVAL`], the time by the rate over a second if that is less, but at
+    /// least [`LONG_ARRIVAL`]. On a slow subflow a segment takes as long as the recent rate is averaged over, so that
+    /// rate may be zero between two segments.
     fn expect(&self, time: impl Fn(Option<Bitrate>) -> Duration) -> Duration {
         let recent = time(self.rate);
         if recent > LONG_ARRIVAL { recent.min(time(self.long_rate).max(LONG_ARRIVAL)) } else { recent }
     }
 }
 
-/// If a segment would take longer than this to arrive, rates are averaged over a second.
+/// If a segment would take longer than this by the recent rate, the rate over a second counts.
 const LONG_ARRIVAL: Duration = Duration::from_millis(250);
 
 fn time_for(rate: Option<Bitrate>, bytes: u64) -> Duration {

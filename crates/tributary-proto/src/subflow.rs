@@ -389,7 +389,7 @@ impl Subflow {
             srtt,
             rttvar: self.info.rttvar,
             min_rtt,
-            least_delay: self.delay.least().unwrap_or(min_rtt),
+            least_delay: self.delay.least(now).unwrap_or(min_rtt),
             cwnd: self.info.cwnd,
             in_flight: self.in_flight,
             delivered: self.delivered(),

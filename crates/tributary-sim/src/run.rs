@@ -57,10 +57,10 @@ const RIVALS_VERSION: u32 = 14;
 /// Version of the models in runs of the transport with this name.
 #[must_use]
 pub fn model_version(transport: &str) -> u32 {
-    match transport.parse() {
-        Ok(TransportName::Session { .. }) => MODEL_VERSION,
-        _ => RIVALS_VERSION,
-    }
+    let session = matches!(transport.parse(), Ok(TransportName::Session { .. }));
+    // MPTCP with the session's scheduler, and names of an experiment's own.
+    let ours = transport.contains(tributary_proto::transport::SESSION_DEFAULT);
+    if session || ours { MODEL_VERSION } else { RIVALS_VERSION }
 }
 
 /// All settings of one run.

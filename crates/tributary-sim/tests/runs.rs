@@ -84,6 +84,8 @@ fn the_same_cell_is_the_same_run_here_and_everywhere() {
         found.push((scenario, transport, congestion, one.hash));
     }
     let versions = ["mptcp", "fbdt"].map(model_version);
+    let alike = ["min-rtt", "session/blest", "mptcp/fbdt", "fbdt-in-order"].map(model_version);
+    assert_eq!(alike, [versions[1]; 4]);
     assert_eq!(GOLDEN_VERSIONS, versions, "new hashes and a new number belong together");
     assert_eq!(found, GOLDEN, "hashes as they are now: {found:#x?}");
 }

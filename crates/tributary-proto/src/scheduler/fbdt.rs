@@ -2,7 +2,7 @@
 //!
 //! Source: FBDT §3. As in the paper, the most reliable subflow sends what is needed next and a less reliable one
 //! what is needed later, and at the end of the data they meet. Beyond the paper: "later" is a time ([`LEAD`]) instead of
-//! the end of a window; segments that block delivery, and that another subflow delivers sooner, are reinjected ahead
+//! the end of a window; late segments that block delivery are reinjected ahead
 //! of new data; a silent subflow gets nothing until it delivers again; near the end of the data a subflow declines a
 //! segment that another would deliver sooner.
 
@@ -17,22 +17,23 @@ use super::{
 };
 
 /// A segment counts as late when it exceeds its carrier's delivery delay by this time, or by a quarter of that
-/// delay if that is longer.
+/// delay if that is longer. Also the least gain of a copy that is sent before, and the least time for which delivery must
+/// have been held up.
 const LATE_FLOOR: Duration = Duration::from_millis(30);
 /// The same near the end of the data, and the number of bytes in flight up to which it applies.
 const TAIL_FLOOR: Duration = Duration::from_millis(2);
 const TAIL: u64 = 512 << 10;
 /// Segments that are searched for late ones, from the first unacknowledged one on.
 const LATE_SEARCH_SEGMENTS: u64 = 512;
-/// Copies of one segment at most.
-const MOST_SENDS: u16 = 4;
 /// The same while no subflow is silent. Delivery does not wait for the segments behind these yet.
 const BLOCKING_SEGMENTS: u64 = 16;
+/// Copies of one segment at most.
+const MOST_SENDS: u16 = 4;
 /// The least reliable subflow's segments are chosen so that they should arrive this long before they are needed. Subflows
 /// between it and the most reliable one get equal parts: with three subflows, the second one has half.
 pub(crate) const LEAD: Duration = Duration::from_millis(30);
-/// A busy subflow takes no segment that would arrive later than the other subflows' next one by more than this. Otherwise one
-/// that stands still would be given a place, and all data before it a number, far ahead.
+/// A subflow with data in flight takes no segment that would arrive more than this after the others' next one. Otherwise all
+/// credit would be numbered for a subflow that stands still.
 const FARTHEST: Duration = Duration::from_secs(2);
 /// Free segments at most.
 const MOST_FREE: u64 = 1 << 16;
@@ -51,7 +52,7 @@ pub(super) struct Fbdt {
     /// More data must be numbered for a subflow with room.
     wants_more: bool,
     wake: Option<Instant>,
-    /// The first unacknowledged segment, and since when it is the first.
+    /// The first unacknowledged segment, and since when it has been the first. `None` before the first acknowledgement.
     head: Option<(DataSeq, Instant)>,
 }
 
@@ -80,12 +81,13 @@ fn may_be_late(now: Instant, subflow: &SubflowView, onto: &SubflowView, patience
     now.saturating_since(sent) + next > lateness(subflow, patience) || much_sooner(onto, next)
 }
 
-/// Whether a copy would arrive more than the shortest lateness before something that needs `left`.
+/// Whether a copy on `onto` would arrive at least [`LATE_FLOOR`] before a segment that needs `left`.
 fn much_sooner(onto: &SubflowView, left: Duration) -> bool {
     onto.arrival(SEGMENT.0) + LATE_FLOOR < left
 }
 
-/// Whether this copy will be late and a copy on `onto` would arrive sooner.
+/// Whether a copy on `onto` is useful: it would arrive much sooner, or this copy will be late and the new one would arrive
+/// sooner.
 fn worth_reinjecting(
     now: Instant,
     copy: &SegmentCopy,
@@ -117,8 +119,8 @@ enum Place {
 }
 
 impl Fbdt {
-    /// The lowest segment below all free ones that will be late on its subflow and would arrive sooner on
-    /// `onto`. Such a segment delays, or soon will delay, the delivery of everything behind it.
+    /// The lowest segment below all free ones that holds up delivery, or that will be late on its subflow and would arrive
+    /// sooner on `onto`. Such a segment delays, or soon will delay, the delivery of everything behind it.
     fn late_segment(
         &self,
         now: Instant,
@@ -146,8 +148,8 @@ impl Fbdt {
         })
     }
 
-    /// The subflow that holds up delivery, whatever its estimates say: its segment could have arrived, is the first
-    /// unacknowledged one, and has been for longer than a copy on `onto` would take.
+    /// The subflow that was last given the first unacknowledged segment, if that could have arrived and has held up delivery
+    /// for longer than a copy on `onto` would take. The subflow's rate is not considered.
     fn blocker(
         &self,
         now: Instant,

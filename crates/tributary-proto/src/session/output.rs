@@ -336,8 +336,8 @@ impl Session {
         }
         self.keep_queues_short(now);
         self.bound_unsent();
-        // The most reliable path first, by mean delivery delay including blockages and the present one. Differences that
-        // the lead covers do not count. Of equal paths the slower one is first, because less is lost when it is blocked.
+        // The most reliable path first, by mean delivery delay including blockages and the present one, in steps of the lead
+        // above the least. Of equal paths the slower one is first, because a blockage of the faster one holds up more data.
         let delay = |view: &SubflowView| {
             let usual = self.paths.delay(view.path).unwrap_or(view.min_rtt);
             usual.max(view.oldest_sent.map(|sent| now.saturating_since(sent)).unwrap_or_default())

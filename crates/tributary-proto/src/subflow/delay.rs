@@ -27,9 +27,11 @@ impl DeliveryDelay {
         Self { mean: None, least: [None; 2], period: now, since: now, at: now }
     }
 
-    /// The least sample of the last 5 to 10 s.
-    pub fn least(&self) -> Option<Duration> {
-        self.least.into_iter().flatten().min()
+    /// The least sample of the last 5 to 10 s. Without samples it is forgotten: a delay learned in a standing queue must not
+    /// keep a subflow unused, and so unmeasured, for ever.
+    pub fn least(&self, now: Instant) -> Option<Duration> {
+        let remembered = now.saturating_since(self.period) < Self::PERIOD * 2;
+        self.least.into_iter().flatten().min().filter(|_| remembered)
     }
 
     pub fn sample(&mut self, now: Instant, sample: Duration) {
@@ -55,5 +57,28 @@ impl DeliveryDelay {
                 }
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_delay_is_remembered_for_five_to_ten_seconds() {
+        let ms = Duration::from_millis;
+        let at = Instant::from_millis;
+        let mut delay = DeliveryDelay::new(Instant::ZERO);
+        assert_eq!(delay.least(Instant::ZERO), None);
+        let mut least = |from: u64, until: u64, sample| {
+            (from..until).step_by(100).for_each(|now| delay.sample(at(now), ms(sample)));
+            delay.least(at(until))
+        };
+        assert_eq!(least(0, 1000, 5), Some(ms(5)));
+        assert_eq!(least(1000, 9900, 40), Some(ms(5)));
+        assert_eq!(least(9900, 15_100, 40), Some(ms(40)));
+        assert_eq!(least(15_100, 15_200, 20), Some(ms(20)));
+        assert_eq!(delay.least(at(24_000)), Some(ms(20)));
+        assert_eq!(delay.least(at(26_000)), None);
     }
 }

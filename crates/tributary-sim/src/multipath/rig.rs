@@ -186,7 +186,7 @@ impl Rig {
         (from..to).map(|s| self.rate(second(s), second(s + 1))).fold(f64::MAX, f64::min)
     }
 
-    /// The longest time without in-order bytes, after the first.
+    /// The longest time without in-order bytes, after the first and until now.
     pub fn longest_silence(&self) -> Duration {
         self.longest_silence_from(Duration::ZERO)
     }
@@ -195,10 +195,8 @@ impl Rig {
     pub fn longest_silence_from(&self, from: Duration) -> Duration {
         let arrivals = &self.reader().arrivals;
         let first = arrivals.partition_point(|(at, _)| *at < Instant::ZERO + from);
-        arrivals[first..]
-            .windows(2)
-            .map(|pair| pair[1].0.saturating_since(pair[0].0))
-            .max()
-            .unwrap_or_default()
+        let times = || arrivals[first..].iter().map(|(at, _)| *at);
+        let ends = times().skip(1).chain([self.world.now()]);
+        times().zip(ends).map(|(at, next)| next.saturating_since(at)).max().unwrap_or_default()
     }
 }

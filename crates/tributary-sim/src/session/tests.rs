@@ -100,8 +100,13 @@ fn half_a_second_more_on_one_radio_does_not_hold_up_the_other() {
     for (name, congestion) in [("delay-wigig", "cubic"), ("delay-wigig", "wvegas"), ("delay-wifi", "cubic")] {
         let scenario = Scenario::builtin(name).unwrap();
         let config = SessionConfig { congestion: congestion.to_owned(), ..SessionConfig::default() };
-        let silence = download(&scenario, &config, ENDLESS, 8).longest_silence();
+        let rig = download(&scenario, &config, ENDLESS, 8);
+        let silence = rig.longest_silence();
         assert!(silence < Duration::from_millis(60), "{name} {congestion}: {silence:?}");
+        // The radio without the delay carries 60 or 174.
+        let (rate, alone) =
+            (rig.rate(4 * SECOND, 8 * SECOND), if name == "delay-wifi" { 174.0 } else { 60.0 });
+        assert!(rate > alone, "{name} {congestion}: {rate:.1} Mbit/s");
     }
 }
 
