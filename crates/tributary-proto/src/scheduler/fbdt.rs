@@ -98,8 +98,11 @@ fn worth_reinjecting(
     let age = now.saturating_since(copy.at);
     if patience == Patience::Tail {
         // A copy on the more reliable subflow is sent at once, so that the end arrives no later than on this
-        // subflow alone.
-        return carrier.silent || onto.rank < carrier.rank || age > lateness(carrier, patience);
+        // subflow alone, and one that arrives sooner as well.
+        return carrier.silent
+            || onto.rank < carrier.rank
+            || age > lateness(carrier, patience)
+            || onto.arrival(SEGMENT.0) < carrier.remaining(now, copy);
     }
     let left = carrier.remaining(now, copy);
     let overdue = carrier.silent || age + left > lateness(carrier, patience);
