@@ -252,6 +252,23 @@ fn transports_are_told_when_a_radio_goes() {
 }
 
 #[test]
+fn small_objects_take_no_longer_than_on_the_faster_radio() {
+    let scenario = shipped("los", 5);
+    let median = |transport| {
+        let mut cell = cell(&scenario, transport, "cubic");
+        let size = DataSize::from_bytes(100 << 10);
+        cell.workloads = vec![WorkloadSpec::Object { size, count: 30, pause: Duration::from_millis(50) }];
+        let flow = cell.run().unwrap().connections[0].flows[0].clone();
+        let mut times: Vec<_> = flow.completions.iter().map(|completion| completion.took).collect();
+        assert_eq!(times.len(), 30, "{transport}");
+        times.sort_unstable();
+        times[15]
+    };
+    let (ours, faster) = (median("fbdt"), median("wigig"));
+    assert!(ours <= faster, "{ours:?}, on WiGig {faster:?}");
+}
+
+#[test]
 fn workloads_side_by_side() {
     let scenario = shipped("los", 3);
     let messages = WorkloadSpec::Messages {
