@@ -17,8 +17,8 @@ use super::{
 };
 
 /// A segment counts as late when it exceeds its carrier's delivery delay by this time, or by a quarter of that
-/// delay if that is longer. Also the least gain of a copy that is sent before, and the least time for which delivery must
-/// have been held up.
+/// delay if that is longer. A copy that would arrive sooner by more than this is sent before that, and one of a segment
+/// that holds up delivery not before this time.
 const LATE_FLOOR: Duration = Duration::from_millis(30);
 /// The same near the end of the data, and the number of bytes in flight up to which it applies.
 const TAIL_FLOOR: Duration = Duration::from_millis(2);
@@ -97,8 +97,8 @@ fn worth_reinjecting(
 ) -> bool {
     let age = now.saturating_since(copy.at);
     if patience == Patience::Tail {
-        // A copy on the more reliable subflow is sent at once, so that the end arrives no later than on this
-        // subflow alone, and one that arrives sooner as well.
+        // Copies are sent at once on a more reliable subflow, so that the end arrives no later than on that subflow
+        // alone, and on a subflow that delivers them sooner.
         return carrier.silent
             || onto.rank < carrier.rank
             || age > lateness(carrier, patience)
