@@ -51,10 +51,10 @@ struct Path {
     not_before: Instant,
     wait: Duration,
     probing: Option<Probing>,
-    /// Mean delivery delay over a long time, blockages included: the reliability of the path.
-    delay: Option<Duration>,
-    delay_since: Instant,
-    delay_at: Instant,
+    /// Mean lateness over a long time, blockages included: the reliability of the path.
+    lateness: Option<Duration>,
+    lateness_since: Instant,
+    lateness_at: Instant,
     /// This side opens connections on it.
     ours: bool,
     /// Connections in a row on which no segment of full size passed.
@@ -84,9 +84,9 @@ impl Paths {
             not_before: now,
             wait: BACKOFF.0,
             probing: None,
-            delay: None,
-            delay_since: now,
-            delay_at: now,
+            lateness: None,
+            lateness_since: now,
+            lateness_at: now,
             ours: false,
             stuck: 0,
             small: false,
@@ -247,16 +247,16 @@ impl Paths {
         self.paths.values().filter(|path| path.wants_attempts()).map(|path| path.next_attempt).min()
     }
 
-    /// A segment arrived on the path `sample` after it was handed over.
-    pub fn delivered(&mut self, now: Instant, id: PathId, sample: Duration) {
+    /// A segment arrived on the path, this much later than expected when it was handed over.
+    pub fn delivered(&mut self, now: Instant, id: PathId, lateness: Duration) {
         if let Some(path) = self.paths.get_mut(&id) {
-            path.delivered(now, sample);
+            path.delivered(now, lateness);
         }
     }
 
-    /// Mean delivery delay of a path over about ten seconds: the lower, the more reliable.
-    pub fn delay(&self, id: PathId) -> Option<Duration> {
-        self.paths.get(&id)?.delay
+    /// Mean lateness of a path over about ten seconds: the lower, the more reliable. Zero while unknown.
+    pub fn lateness(&self, id: PathId) -> Duration {
+        self.paths.get(&id).and_then(|path| path.lateness).unwrap_or_default()
     }
 
     /// Every path there is.
@@ -275,13 +275,13 @@ impl Path {
     }
 
     fn delivered(&mut self, now: Instant, sample: Duration) {
-        // A segment's delay is weighted by the time since the previous segment.
-        let passed = now.saturating_since(self.delay_at).as_secs_f64();
-        let memory = (now.saturating_since(self.delay_since) / 4).min(MEMORY).as_secs_f64();
+        // A segment's lateness is weighted by the time since the previous segment.
+        let passed = now.saturating_since(self.lateness_at).as_secs_f64();
+        let memory = (now.saturating_since(self.lateness_since) / 4).min(MEMORY).as_secs_f64();
         let weight = passed / (passed + memory).max(1e-9);
-        self.delay_at = now;
-        let mean = self.delay.unwrap_or(sample);
-        self.delay = Some(mean.mul_f64(1.0 - weight) + sample.mul_f64(weight));
+        self.lateness_at = now;
+        let mean = self.lateness.unwrap_or(sample);
+        self.lateness = Some(mean.mul_f64(1.0 - weight) + sample.mul_f64(weight));
     }
 }
 
@@ -294,16 +294,16 @@ mod tests {
         let (id, ms) = (PathId(0), Duration::from_millis);
         let mut paths = Paths::default();
         paths.add(Instant::ZERO, id);
-        let mut segments = |from: u64, until: u64, delay| {
-            (from..until).for_each(|at| paths.delivered(Instant::from_millis(at), id, ms(delay)));
-            paths.delay(id).unwrap()
+        let mut segments = |from: u64, until: u64, late| {
+            (from..until).for_each(|at| paths.delivered(Instant::from_millis(at), id, ms(late)));
+            paths.lateness(id)
         };
-        assert_eq!(segments(0, 20_000, 25), ms(25));
-        let blocked = segments(21_000, 21_001, 1025);
-        assert!((ms(150)..ms(250)).contains(&blocked), "{blocked:?}");
-        let later = segments(21_001, 24_000, 25);
-        assert!(later > ms(70), "{later:?}");
-        let much_later = segments(24_000, 60_000, 25);
-        assert!(much_later < ms(35), "{much_later:?}");
+        assert_eq!(segments(0, 20_000, 5), ms(5));
+        let blocked = segments(21_000, 21_001, 1005);
+        assert!((ms(130)..ms(230)).contains(&blocked), "{blocked:?}");
+        let later = segments(21_001, 24_000, 5);
+        assert!(later > ms(50), "{later:?}");
+        let much_later = segments(24_000, 60_000, 5);
+        assert!(much_later < ms(15), "{much_later:?}");
     }
 }

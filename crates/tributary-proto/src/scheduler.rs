@@ -24,7 +24,6 @@ use tributary_types::{Bitrate, DataSeq, DataSize, Instant, PathId, SubflowId};
 pub use crate::send::SegmentCopy;
 use crate::send::SendBuffer;
 pub use classifier::{Weights, WeightsError};
-pub(crate) use fbdt::LEAD;
 pub use numbered_stream::NumberedStream;
 pub use prioritised::{PriorityChoice, PriorityDecision};
 pub use registry::{create, create_weighted, is_known, names};
@@ -161,6 +160,12 @@ impl<'a> WindowView<'a> {
             last_copy: s.copies().next(),
             sends: s.sends,
         })
+    }
+
+    /// The oldest copy of the segment that is remembered.
+    #[must_use]
+    pub fn oldest_copy(&self, seq: DataSeq) -> Option<SegmentCopy> {
+        self.send.segment(seq)?.copies().last()
     }
 
     /// Whether a copy of the segment is on this subflow.

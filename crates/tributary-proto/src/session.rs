@@ -405,9 +405,9 @@ impl Session {
         if subflow.has_passed() {
             self.paths.given_up(subflow.path, true);
         }
-        if let Some(sent) = subflow.oldest_sent() {
-            // Data that never arrived counts as a delay as long as the wait for it.
-            self.paths.delivered(now, subflow.path, now.saturating_since(sent));
+        if let Some(due) = subflow.oldest_due().filter(|due| *due < now) {
+            // Data that never arrived is late by the time since it was due.
+            self.paths.delivered(now, subflow.path, now.saturating_since(due));
         }
         let mut orphans: Vec<_> = subflow.outstanding().collect();
         orphans.sort_unstable();

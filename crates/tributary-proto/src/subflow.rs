@@ -66,6 +66,8 @@ struct Outstanding {
     seq: DataSeq,
     bytes: u32,
     sent_at: Instant,
+    /// When it was expected to be acknowledged.
+    due: Instant,
 }
 
 /// Shortest silence that counts. Shorter pauses are jitter of acknowledgements and schedulers.
@@ -207,12 +209,13 @@ impl Subflow {
         self.rate = info.delivery_rate.or(self.rate);
     }
 
-    /// Records a segment handed over; returns its position among all bytes handed to this subflow.
-    pub fn sent(&mut self, now: Instant, seq: DataSeq, bytes: u32) -> u64 {
+    /// Records a segment handed over, expected to be acknowledged at `due`; returns its position among all bytes handed to
+    /// this subflow.
+    pub fn sent(&mut self, now: Instant, seq: DataSeq, bytes: u32, due: Instant) -> u64 {
         if self.outstanding.is_empty() {
             self.recent.begin(now, None);
         }
-        self.outstanding.push_back(Outstanding { seq, bytes, sent_at: now });
+        self.outstanding.push_back(Outstanding { seq, bytes, sent_at: now, due });
         self.in_flight += u64::from(bytes);
         self.stats.sent += u64::from(bytes);
         self.stats.sent
@@ -247,15 +250,16 @@ impl Subflow {
     }
 
     /// The peer counts `total` segments arrived on this subflow. Subflows deliver in order, so these are the
-    /// oldest outstanding ones. Returns how long the newest of them took, if any is new.
+    /// oldest outstanding ones. Returns how late the newest of them is, if any is new.
     pub fn progress(&mut self, now: Instant, total: u64) -> Option<Duration> {
         let new = total.saturating_sub(self.progressed).min(self.outstanding.len() as u64);
         let mut newest = None;
         for done in self.outstanding.drain(..new as usize) {
             self.in_flight -= u64::from(done.bytes);
-            newest = Some(done.sent_at);
+            newest = Some(done);
         }
-        let sample = now.saturating_since(newest?);
+        let newest = newest?;
+        let sample = now.saturating_since(newest.sent_at);
         self.progressed += new;
         self.last_progress = now;
         self.recent.progress(now, self.delivered());
@@ -267,7 +271,7 @@ impl Subflow {
         if self.outstanding.is_empty() {
             self.busy_progress = None;
         }
-        Some(sample)
+        Some(now.saturating_since(newest.due))
     }
 
     /// Whether the subflow is far slower than it was. Called when something was acknowledged.
@@ -314,6 +318,11 @@ impl Subflow {
     /// When the oldest outstanding segment was handed over.
     pub fn oldest_sent(&self) -> Option<Instant> {
         self.outstanding.front().map(|o| o.sent_at)
+    }
+
+    /// When the oldest outstanding segment was expected to be acknowledged.
+    pub fn oldest_due(&self) -> Option<Instant> {
+        self.outstanding.front().map(|o| o.due)
     }
 
     /// Time of the last progress; `None` while nothing is outstanding.

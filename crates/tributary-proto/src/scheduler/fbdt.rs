@@ -31,7 +31,7 @@ const BLOCKING_SEGMENTS: u64 = 16;
 const MOST_SENDS: u16 = 4;
 /// The least reliable subflow's segments are chosen so that they should arrive this long before they are needed. Subflows
 /// between it and the most reliable one get equal parts: with three subflows, the second one has half.
-pub(crate) const LEAD: Duration = Duration::from_millis(30);
+const LEAD: Duration = Duration::from_millis(30);
 /// A subflow with data in flight takes no segment that would arrive more than this after the others' next one. Otherwise all
 /// credit would be numbered for a subflow that stands still.
 const FARTHEST: Duration = Duration::from_secs(2);
@@ -65,8 +65,15 @@ enum Patience {
     Tail,
 }
 
+/// A subflow that holds up delivery, and since when.
+#[derive(Clone, Copy, Debug)]
+struct Blocker {
+    carrier: SubflowId,
+    since: Instant,
+}
+
 /// How old a segment on this subflow must be to count as late.
-fn lateness(subflow: &SubflowView, patience: Patience) -> Duration {
+fn late_after(subflow: &SubflowView, patience: Patience) -> Duration {
     let margin = if patience == Patience::Bulk { LATE_FLOOR } else { TAIL_FLOOR };
     subflow.srtt + (subflow.srtt / 4).max(margin)
 }
@@ -78,36 +85,31 @@ fn may_be_late(now: Instant, subflow: &SubflowView, onto: &SubflowView, patience
     }
     let Some(sent) = subflow.oldest_sent else { return false };
     let next = subflow.arrival(0);
-    now.saturating_since(sent) + next > lateness(subflow, patience) || much_sooner(onto, next)
+    now.saturating_since(sent) + next > late_after(subflow, patience)
+        || onto.arrival(SEGMENT.0) + LATE_FLOOR < next
 }
 
-/// Whether a copy on `onto` would arrive at least [`LATE_FLOOR`] before a segment that needs `left`.
-fn much_sooner(onto: &SubflowView, left: Duration) -> bool {
-    onto.arrival(SEGMENT.0) + LATE_FLOOR < left
-}
-
-/// Whether a copy on `onto` is useful: it would arrive much sooner, or this copy will be late and the new one would arrive
-/// sooner.
+/// Whether a copy on another subflow, given by its rank and the time until the copy arrives, is useful: it would arrive more
+/// than [`LATE_FLOOR`] sooner than this one, or this one will be late and the new one would arrive sooner.
 fn worth_reinjecting(
     now: Instant,
     copy: &SegmentCopy,
     carrier: &SubflowView,
-    onto: &SubflowView,
+    (rank, arrival): (u8, Duration),
     patience: Patience,
 ) -> bool {
-    let age = now.saturating_since(copy.at);
+    let (age, left) = (now.saturating_since(copy.at), carrier.remaining(now, copy));
     if patience == Patience::Tail {
-        // Copies are sent at once on a more reliable subflow, so that the end arrives no later than on that subflow
-        // alone, and on a subflow that delivers them sooner.
+        // Copies are sent at once on a more reliable subflow that delivers about as soon, in case this one is blocked, and
+        // on a subflow that delivers them sooner.
         return carrier.silent
-            || onto.rank < carrier.rank
-            || age > lateness(carrier, patience)
-            || onto.arrival(SEGMENT.0) < carrier.remaining(now, copy);
+            || rank < carrier.rank && arrival < left + LATE_FLOOR
+            || age > late_after(carrier, patience)
+            || arrival < left;
     }
-    let left = carrier.remaining(now, copy);
-    let overdue = carrier.silent || age + left > lateness(carrier, patience);
-    let sooner = carrier.silent || onto.arrival(SEGMENT.0) < left;
-    much_sooner(onto, left) || overdue && sooner && age > LATE_FLOOR / 2
+    let overdue = carrier.silent || age + left > late_after(carrier, patience);
+    let sooner = carrier.silent || arrival < left;
+    arrival + LATE_FLOOR < left || overdue && sooner && age > LATE_FLOOR / 2
 }
 
 /// What a subflow does with the free segments.
@@ -122,8 +124,9 @@ enum Place {
 }
 
 impl Fbdt {
-    /// The lowest segment below all free ones that holds up delivery, or that will be late on its subflow and would arrive
-    /// sooner on `onto`. Such a segment delays, or soon will delay, the delivery of everything behind it.
+    /// The lowest segment below all free ones whose subflow has held up delivery for longer than a copy on `onto` takes, or
+    /// that will be late on its subflow and would arrive sooner on `onto`. Such a segment delays, or soon will delay, the
+    /// delivery of everything behind it.
     fn late_segment(
         &self,
         now: Instant,
@@ -132,39 +135,39 @@ impl Fbdt {
         all: &[SubflowView],
     ) -> Option<DataSeq> {
         let patience = self.patience(window);
-        let blocker = self.blocker(now, window, onto, all);
+        let duration = onto.arrival(SEGMENT.0);
+        let blocker = self
+            .blocker(window, all)
+            .filter(|b| b.carrier != onto.id && b.since + duration.max(LATE_FLOOR) <= now);
         if blocker.is_none() && !all.iter().any(|s| s.id != onto.id && may_be_late(now, s, onto, patience)) {
             return None;
         }
+        let (first, under_way) = (window.first().0, self.free.lowest().unwrap_or(window.end()));
         let blocking = patience == Patience::Bulk && !all.iter().any(|s| s.silent);
         let searched = if blocking { BLOCKING_SEGMENTS } else { LATE_SEARCH_SEGMENTS };
-        let under_way = self.free.lowest().unwrap_or(window.end());
-        let end = under_way.min(DataSeq(window.first().0 + searched));
-        (window.first().0..end.0).map(DataSeq).find(|&seq| {
+        (first..under_way.0.min(first + searched)).map(DataSeq).find(|&seq| {
             let Some(segment) = window.segment(seq).filter(|s| !s.acknowledged) else { return false };
             let Some(copy) = segment.last_copy else { return false };
             let Some(carrier) = all.iter().find(|s| s.id == copy.carrier) else { return false };
+            let could_have_arrived = copy.at + carrier.least_delay + LATE_FLOOR <= now;
+            let blocked = blocker.is_some_and(|b| {
+                let whole = b.carrier == carrier.id && seq.0 < first + BLOCKING_SEGMENTS;
+                whole || seq.0 == first && could_have_arrived
+            });
             carrier.id != onto.id
                 && segment.sends < MOST_SENDS
-                && (blocker == Some(carrier.id) || worth_reinjecting(now, &copy, carrier, onto, patience))
+                && (blocked || worth_reinjecting(now, &copy, carrier, (onto.rank, duration), patience))
                 && !window.is_on(seq, onto.id)
         })
     }
 
-    /// The subflow that was last given the first unacknowledged segment, if that could have arrived and has held up delivery
-    /// for longer than a copy on `onto` would take. The subflow's rate is not considered.
-    fn blocker(
-        &self,
-        now: Instant,
-        window: &WindowView<'_>,
-        onto: &SubflowView,
-        all: &[SubflowView],
-    ) -> Option<SubflowId> {
+    /// The subflow that holds up delivery: the one with the oldest copy of the first unacknowledged segment, from when that
+    /// segment is the first and could have arrived. The subflow's rate is not considered.
+    fn blocker(&self, window: &WindowView<'_>, all: &[SubflowView]) -> Option<Blocker> {
         let (head, since) = self.head.filter(|(head, _)| *head == window.first())?;
-        let copy = window.segment(head)?.last_copy?;
+        let copy = window.oldest_copy(head)?;
         let carrier = all.iter().find(|s| s.id == copy.carrier)?;
-        let blocked = now.saturating_since(since.max(copy.at + carrier.least_delay));
-        (blocked >= LATE_FLOOR.max(onto.arrival(SEGMENT.0))).then_some(carrier.id)
+        Some(Blocker { carrier: carrier.id, since: since.max(copy.at + carrier.least_delay) })
     }
 
     fn patience(&self, window: &WindowView<'_>) -> Patience {
@@ -243,11 +246,15 @@ impl Scheduler for Fbdt {
         subflows: &[SubflowView],
     ) -> Option<Assignment> {
         let patience = self.patience(window);
-        let late_at = |s: &SubflowView| Some(s.oldest_sent? + lateness(s, patience));
-        let blocked_at =
-            self.head.filter(|_| window.unacknowledged() > 0).map(|(_, since)| since + LATE_FLOOR);
-        self.wake = subflows.iter().filter_map(late_at).chain(blocked_at).filter(|at| *at > now).min();
+        let late_at = |s: &SubflowView| Some(s.oldest_sent? + late_after(s, patience));
+        let blocker = self.blocker(window, subflows);
+        let blocked_at = |s: &SubflowView| {
+            let blocker = blocker.as_ref().filter(|b| b.carrier != s.id)?;
+            Some(blocker.since + s.arrival(SEGMENT.0).max(LATE_FLOOR))
+        };
         let open = || subflows.iter().filter(|s| s.room > 0 && !s.silent);
+        let times = subflows.iter().filter_map(late_at).chain(open().filter_map(blocked_at));
+        self.wake = times.filter(|at| *at > now).min();
         for subflow in open() {
             if let Some(segment) = self.late_segment(now, window, subflow, subflows) {
                 return Some(Assignment { subflow: subflow.id, segment, kind: AssignmentKind::Reinjection });

@@ -165,9 +165,9 @@ impl Session {
 
     fn progressed(&mut self, now: Instant, id: SubflowId, total: u64) {
         let Some(subflow) = self.subflows.get_mut(&id) else { return };
-        let Some(delay) = subflow.progress(now, total) else { return };
+        let Some(lateness) = subflow.progress(now, total) else { return };
         let path = subflow.path;
-        self.paths.delivered(now, path, delay);
+        self.paths.delivered(now, path, lateness);
         let slow = subflow.watch_speed(now);
         if subflow.wake(now) {
             self.events.push_back(Event::PathBack { path });

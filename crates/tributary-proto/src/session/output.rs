@@ -7,7 +7,7 @@ use tributary_types::{Bitrate, DataSeq, Instant, SubflowId};
 
 use super::{Life, Session};
 use crate::event::{Event, Transmit};
-use crate::scheduler::{AssignmentKind, LEAD, SchedulerEvent, SubflowView, WindowView, earliest_arrival};
+use crate::scheduler::{AssignmentKind, SchedulerEvent, SubflowView, WindowView, earliest_arrival};
 use crate::subflow::{FRESH_AFTER, Subflow};
 use crate::wire::{
     Ack, Control, Head, MAX_ACK_RANGES, MAX_ACK_SUBFLOWS, encode_control, encode_segment_head,
@@ -19,6 +19,10 @@ const CONTROL_BLOCK: usize = 64 * 1024;
 const LEAST_UNSENT: usize = 16 << 10;
 /// While a subflow wants data that is needed later, writers may exceed the limit this many times.
 const STARVED_LIMITS: u32 = 4;
+/// Paths whose mean lateness differs by less than this count as equally reliable.
+const EQUALLY_LATE: Duration = Duration::from_millis(2);
+/// A segment that is overdue by less does not count in the order of paths. Otherwise jitter would change the order.
+const OVERDUE: Duration = Duration::from_millis(30);
 
 impl Session {
     /// The next bytes to write, until `None`. Call after every mutation.
@@ -243,8 +247,14 @@ impl Session {
         let bytes = payload.len() as u32;
         let (stream, first) = (segment.head.stream, segment.sends == 0);
         let subflow = self.subflows.get_mut(&onto).expect("schedulers assign to subflows they were shown");
-        let position = subflow.sent(now, seq, bytes);
+        let mut view = self.views.iter_mut().find(|view| view.id == onto);
+        let due = now + view.as_ref().map(|view| view.arrival(u64::from(bytes))).unwrap_or_default();
+        let position = subflow.sent(now, seq, bytes, due);
         segment.sent(onto, now, position);
+        if let Some(view) = &mut view {
+            view.in_flight += u64::from(bytes);
+            view.oldest_sent = view.oldest_sent.or(Some(now));
+        }
         if first {
             self.send.taken(stream, payload.len());
             if self.config.unsent.is_some() {
@@ -255,10 +265,6 @@ impl Session {
             self.stats.sent_again += u64::from(bytes);
         } else {
             self.stats.sent += u64::from(bytes);
-        }
-        if let Some(view) = self.views.iter_mut().find(|view| view.id == onto) {
-            view.in_flight += u64::from(bytes);
-            view.oldest_sent = view.oldest_sent.or(Some(now));
         }
         self.take_room(onto, head, payload)
     }
@@ -336,16 +342,17 @@ impl Session {
         }
         self.keep_queues_short(now);
         self.bound_unsent();
-        // The most reliable path first, by mean delivery delay including blockages and the present one, in steps of the lead
-        // above the least. Of equal paths the slower one is first, because a blockage of the faster one holds up more data.
-        let delay = |view: &SubflowView| {
-            let usual = self.paths.delay(view.path).unwrap_or(view.min_rtt);
-            usual.max(view.oldest_sent.map(|sent| now.saturating_since(sent)).unwrap_or_default())
+        // The most reliable path first: by mean lateness, or what is overdue now if that is more, in steps above the least. Of
+        // equal paths the slower one is first, because a blockage of the faster one holds up more data.
+        let lateness = |view: &SubflowView| {
+            let due = self.subflows.get(&view.id).and_then(Subflow::oldest_due);
+            let overdue = due.map(|due| now.saturating_since(due)).filter(|time| *time >= OVERDUE);
+            self.paths.lateness(view.path).max(overdue.unwrap_or_default())
         };
-        let least = self.views.iter().map(delay).min().unwrap_or_default();
+        let least = self.views.iter().map(lateness).min().unwrap_or_default();
         self.views.sort_by_cached_key(|view| {
-            let leads = (delay(view) - least).as_micros() / LEAD.as_micros();
-            (leads, self.subflows.get(&view.id).and_then(|s| s.best_rate(now)), view.id)
+            let steps = (lateness(view) - least).as_micros() / EQUALLY_LATE.as_micros();
+            (steps, self.subflows.get(&view.id).and_then(|s| s.best_rate(now)), view.id)
         });
         for (rank, view) in self.views.iter_mut().enumerate() {
             view.rank = rank as u8;
