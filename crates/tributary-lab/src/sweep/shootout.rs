@@ -295,7 +295,7 @@ impl<'a> Page<'a> {
     }
 
     /// One sentence per measure: in how many conditions the product's scheduler is the best, or not apart from it by
-    /// more than a tie.
+    /// more than a tie; and one about all measures.
     fn verdicts(&self) -> Vec<String> {
         let standings = self.standings();
         let of = |measure: &Measure| {
@@ -310,7 +310,31 @@ impl<'a> Page<'a> {
                 all.len()
             )
         };
-        MEASURES.iter().map(of).collect()
+        MEASURES.iter().map(of).chain([self.all_at_once()]).collect()
+    }
+
+    /// Whether a transport is the best of a line, or within a tie, by every measure. A measure without values does not count.
+    fn leads(&self, line: &Line, transport: &str) -> bool {
+        MEASURES.iter().all(|&measure| {
+            let own = self.spread(line, transport, measure).map(|spread| spread.mean);
+            let best = self.best(line, measure).map(|(_, spread)| spread.mean);
+            best.is_none_or(|best| own.is_some_and(|own| measure.better.is_tie(own, best)))
+        })
+    }
+
+    /// In how many lines the product's scheduler, another transport, or none is the best by every measure.
+    fn all_at_once(&self) -> String {
+        let (own, others): (Vec<&Line>, Vec<&Line>) =
+            self.lines.iter().partition(|line| self.leads(line, HERO));
+        let another = others.iter().filter(|line| self.transports.iter().any(|name| self.leads(line, name)));
+        let another = another.count();
+        format!(
+            "By all {} at once: {HERO} in {} of {} rows, only others in {another}, none in {}.",
+            MEASURES.len(),
+            own.len(),
+            self.lines.len(),
+            others.len() - another
+        )
     }
 
     /// As Markdown, for the documentation.

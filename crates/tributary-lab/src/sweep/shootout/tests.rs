@@ -97,6 +97,26 @@ fn the_report_covers_winning_every_row_and_having_no_rows() {
 }
 
 #[test]
+fn rows_are_counted_in_which_one_transport_is_the_best_by_every_measure() {
+    let with = |scenario, transport, mbps, ms| {
+        let mut row = row(scenario, transport, 1, mbps);
+        row.measured.longest_silence_ms = Some(ms);
+        row
+    };
+    let rows = [
+        with("los", "fbdt", 100.0, 20.0),
+        with("los", "blest", 100.0, 90.0),
+        with("nlos", "fbdt", 90.0, 90.0),
+        with("nlos", "blest", 100.0, 20.0),
+        with("onoff", "fbdt", 90.0, 20.0),
+        with("onoff", "blest", 100.0, 90.0),
+    ];
+    let text = Page::new(&plan(), &rows, "x").markdown();
+    let expected = "By all 4 at once: fbdt in 1 of 3 rows, only others in 1, none in 1.";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
 fn a_single_seed_has_no_interval_and_failures_are_counted() {
     let mut rows = vec![row("los", "fbdt", 1, 80.0), row("los", "blest", 1, 100.0)];
     rows.push(Row { failure: Some("stopped".to_owned()), ..row("los", "ecf", 1, 0.0) });
