@@ -17,8 +17,8 @@ use super::{
 };
 
 /// A segment counts as late when it exceeds its carrier's delivery delay by this time, or by a quarter of that
-/// delay if that is longer. A copy that would arrive sooner by more than this is sent before that, and one of a segment
-/// that holds up delivery not before this time.
+/// delay if that is longer. A segment that is not late is also sent again if the copy arrives sooner by more than this
+/// time, or if the segment has held up delivery for this time.
 const LATE_FLOOR: Duration = Duration::from_millis(30);
 /// The same near the end of the data, and the number of bytes in flight up to which it applies.
 const TAIL_FLOOR: Duration = Duration::from_millis(2);
@@ -70,6 +70,13 @@ enum Patience {
 struct Blocker {
     carrier: SubflowId,
     since: Instant,
+}
+
+impl Blocker {
+    /// From when its segments are copied to this subflow; `None` if it is the blocker itself.
+    fn copied_from(&self, onto: &SubflowView) -> Option<Instant> {
+        (self.carrier != onto.id).then(|| self.since + onto.arrival(SEGMENT.0).max(LATE_FLOOR))
+    }
 }
 
 /// How old a segment on this subflow must be to count as late.
@@ -136,9 +143,8 @@ impl Fbdt {
     ) -> Option<DataSeq> {
         let patience = self.patience(window);
         let duration = onto.arrival(SEGMENT.0);
-        let blocker = self
-            .blocker(window, all)
-            .filter(|b| b.carrier != onto.id && b.since + duration.max(LATE_FLOOR) <= now);
+        let blocker = self.blocker(window, all);
+        let blocker = blocker.filter(|b| b.copied_from(onto).is_some_and(|from| from <= now));
         if blocker.is_none() && !all.iter().any(|s| s.id != onto.id && may_be_late(now, s, onto, patience)) {
             return None;
         }
@@ -248,10 +254,7 @@ impl Scheduler for Fbdt {
         let patience = self.patience(window);
         let late_at = |s: &SubflowView| Some(s.oldest_sent? + late_after(s, patience));
         let blocker = self.blocker(window, subflows);
-        let blocked_at = |s: &SubflowView| {
-            let blocker = blocker.as_ref().filter(|b| b.carrier != s.id)?;
-            Some(blocker.since + s.arrival(SEGMENT.0).max(LATE_FLOOR))
-        };
+        let blocked_at = |s: &SubflowView| blocker.as_ref()?.copied_from(s);
         let open = || subflows.iter().filter(|s| s.room > 0 && !s.silent);
         let times = subflows.iter().filter_map(late_at).chain(open().filter_map(blocked_at));
         self.wake = times.filter(|at| *at > now).min();

@@ -19,7 +19,8 @@ const CONTROL_BLOCK: usize = 64 * 1024;
 const LEAST_UNSENT: usize = 16 << 10;
 /// While a subflow wants data that is needed later, writers may exceed the limit this many times.
 const STARVED_LIMITS: u32 = 4;
-/// Paths whose mean lateness differs by less than this count as equally reliable.
+/// The mean lateness of paths is compared in steps of this length above the least one. Paths in the same step are equally
+/// reliable.
 const EQUALLY_LATE: Duration = Duration::from_millis(2);
 /// A segment that is overdue by less does not count in the order of paths. Otherwise jitter would change the order.
 const OVERDUE: Duration = Duration::from_millis(30);
@@ -247,11 +248,11 @@ impl Session {
         let bytes = payload.len() as u32;
         let (stream, first) = (segment.head.stream, segment.sends == 0);
         let subflow = self.subflows.get_mut(&onto).expect("schedulers assign to subflows they were shown");
-        let mut view = self.views.iter_mut().find(|view| view.id == onto);
+        let view = self.views.iter_mut().find(|view| view.id == onto);
         let due = now + view.as_ref().map(|view| view.arrival(u64::from(bytes))).unwrap_or_default();
         let position = subflow.sent(now, seq, bytes, due);
         segment.sent(onto, now, position);
-        if let Some(view) = &mut view {
+        if let Some(view) = view {
             view.in_flight += u64::from(bytes);
             view.oldest_sent = view.oldest_sent.or(Some(now));
         }
