@@ -69,13 +69,14 @@ fn is_valid(network: &Network) -> bool {
     }
 }
 
-/// How long to wait for a machine that leaves the emulator enough processor time.
+/// How long to go on measuring while every run is invalid.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Time between two measurements, after the first five.
+/// Time before the sixth and each later measurement.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Measures until the bound is met, each time from the scenario's beginning: five times at once, then with pauses for
-/// [`PATIENCE`]. A run that the audit finds valid must meet the bound. A run on a busy machine may miss it, but not all.
+/// Measures until the bound is met, each time from the scenario's beginning: five times without a pause, then with pauses
+/// until [`PATIENCE`] has passed. A run that the audit finds valid must meet the bound. An invalid run may miss it, but one
+/// run must meet it.
 pub fn meets<T: Debug>(network: &Network, measure: impl Fn() -> T, bound: impl Fn(&T) -> bool) {
     let begin = Instant::now();
     let mut runs = 0;
