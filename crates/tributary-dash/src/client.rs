@@ -20,15 +20,15 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tributary_net::PathConfig;
-use tributary_net::transport::{OutOfOrder, TransportConfig, TransportError};
+use tributary_net::transport::{TransportConfig, TransportError};
 use tributary_player::PlayState;
 use tributary_player::abr::{self, UnknownRule};
 use tributary_player::dash::mpd::{MAX_BYTES, Request as Resource};
 use tributary_player::dash::play::{Command, Event, GivenUp, Player, Qoe, Request, Settings};
 use tributary_types::Instant;
 
+use crate::fetch::{BodyArrivals, HttpConnection, Line, split};
 pub use crate::fetch::{FetchError, Http3Error, HttpError};
-use crate::fetch::{HttpConnection, Line, split};
 use load::{Arrived, Job};
 use presentation::Presentation;
 pub use presentation::PresentationError;
@@ -171,8 +171,10 @@ struct Partial {
     quality: usize,
     bytes: Vec<u8>,
     tag: Option<HeaderValue>,
-    /// The download, and a counter of its bytes that cannot be read yet.
-    out_of_order: Option<(u64, OutOfOrder)>,
+    /// Length of `bytes` before the running download.
+    from: usize,
+    /// The running download, and a counter of its bytes.
+    arrivals: Option<(u64, BodyArrivals)>,
 }
 
 /// File for complete segments.
@@ -376,6 +378,7 @@ impl Playback {
         if from == 0 || (partial.segment, partial.quality) != (segment, quality) {
             *partial = Partial { segment, quality, ..Partial::default() };
         }
+        (partial.from, partial.arrivals) = (partial.bytes.len(), None);
         debug_assert_eq!(
             partial.bytes.len() as u64,
             from,
@@ -401,9 +404,9 @@ impl Playback {
         }
         self.count_out_of_order(now);
         match arrived {
-            Arrived::Headers(size, tag, out_of_order) => {
+            Arrived::Headers(size, tag, arrivals) => {
                 self.partial.tag = tag;
-                self.partial.out_of_order = out_of_order.map(|counter| (id, counter));
+                self.partial.arrivals = arrivals.map(|counter| (id, counter));
                 self.player.handle_headers(now, id, size);
             }
             Arrived::Data(bytes) => {
@@ -421,10 +424,13 @@ impl Playback {
         }
     }
 
-    /// Tells the player what has arrived and cannot be read yet.
+    /// Tells the player what has arrived and has not reached it yet: bytes after a gap, and bytes on their way through
+    /// the reading tasks.
     fn count_out_of_order(&mut self, now: Instant) {
-        if let Some((id, counter)) = &self.partial.out_of_order {
-            self.player.handle_out_of_order(now, *id, counter.bytes());
+        let Partial { bytes, from, arrivals, .. } = &self.partial;
+        if let Some((id, counter)) = arrivals {
+            let taken = (bytes.len() - from) as u64;
+            self.player.handle_out_of_order(now, *id, counter.bytes().saturating_sub(taken));
         }
     }
 

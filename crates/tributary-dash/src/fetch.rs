@@ -14,7 +14,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use thiserror::Error;
 use tokio::task::JoinSet;
-use tributary_net::transport::{OutOfOrder, TransportError};
+use tributary_net::transport::{Arrivals, TransportError};
 use tributary_player::dash::mpd::{ByteRange, Request};
 
 pub use body::HttpError;
@@ -85,9 +85,26 @@ pub enum FetchError {
 #[derive(Debug)]
 struct Open {
     sender: SendRequest<Sent>,
-    out_of_order: Option<OutOfOrder>,
+    arrivals: Option<Arrivals>,
+    /// Bytes of the stream before the body of the last response.
+    before_body: u64,
     /// The task that drives the stream; aborted with this value.
     _driver: JoinSet<()>,
+}
+
+/// Counts the bytes of a response's body that have arrived, in any order, whether they have been read or not.
+#[derive(Clone, Debug)]
+pub(crate) struct BodyArrivals {
+    stream: Arrivals,
+    /// Bytes of the stream before the body.
+    before: u64,
+}
+
+impl BodyArrivals {
+    /// Their present number; zero once the stream has ended.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.stream.bytes().saturating_sub(self.before)
+    }
 }
 
 /// Requests to one server over one transport. Dropping it resets the stream it uses.
@@ -124,7 +141,7 @@ impl Line {
     }
 
     /// Returns a connection that can take a request.
-    async fn ready(&mut self, url: &str) -> Result<&mut SendRequest<Sent>, FetchError> {
+    async fn ready(&mut self, url: &str) -> Result<&mut Open, FetchError> {
         let usable = match &mut self.open {
             Some(open) => open.sender.ready().await.is_ok(),
             None => false,
@@ -135,16 +152,16 @@ impl Line {
             };
             let stream = connection.open_stream(0).await?;
             let failed = |error: hyper::Error| FetchError::Http { url: url.to_owned(), source: error.into() };
-            let out_of_order = stream.recv.out_of_order();
+            let arrivals = stream.recv.arrivals();
             let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
             // The reason why the connection ended is reported by the request that fails.
             let mut driver = JoinSet::new();
             driver.spawn(async move { drop(connection.await) });
             sender.ready().await.map_err(failed)?;
-            self.open = Some(Open { sender, out_of_order, _driver: driver });
+            self.open = Some(Open { sender, arrivals, before_body: 0, _driver: driver });
         }
         // The connection exists: it was opened above, or was still usable.
-        self.open.as_mut().map(|open| &mut open.sender).ok_or_else(|| FetchError::Url(url.to_owned()))
+        self.open.as_mut().ok_or_else(|| FetchError::Url(url.to_owned()))
     }
 
     /// Requests a resource and waits for the headers of the response. If the server closed the connection
@@ -182,7 +199,14 @@ impl Line {
             request.headers_mut().extend(self.always.clone());
             request.headers_mut().extend(headers.clone());
             let reused = self.open.is_some();
-            let answering = async { Ok::<_, FetchError>(self.ready(url).await?.send_request(request).await) };
+            let answering = async {
+                let open = self.ready(url).await?;
+                // All responses before this one have been read to their ends.
+                let before = open.arrivals.as_ref().map_or(0, Arrivals::bytes);
+                let answered = open.sender.send_request(request).await;
+                open.before_body = before + answered.as_ref().map_or(0, head_length);
+                Ok::<_, FetchError>(answered)
+            };
             let answered = tokio::time::timeout(ANSWER, answering).await;
             match answered.map_err(|_| FetchError::Silent { url: url.to_owned() })?? {
                 Ok(response) => return Ok(response.map(Received::Http1)),
@@ -232,9 +256,10 @@ impl Line {
         Ok(all.into())
     }
 
-    /// A counter of the response's bytes that have arrived after a gap, where the transport has one.
-    pub(crate) fn out_of_order(&self) -> Option<OutOfOrder> {
-        self.open.as_ref()?.out_of_order.clone()
+    /// A counter of the last response's body, where the transport counts bytes after a gap.
+    pub(crate) fn body_arrivals(&self) -> Option<BodyArrivals> {
+        let open = self.open.as_ref()?;
+        Some(BodyArrivals { stream: open.arrivals.clone()?, before: open.before_body })
     }
 
     /// Ends the connection in use; the next request opens another.
@@ -270,6 +295,16 @@ pub(crate) fn range_value(range: ByteRange, from: u64) -> HeaderValue {
     HeaderValue::from_str(&text).unwrap_or_else(|_| HeaderValue::from_static("bytes=0-"))
 }
 
+/// The length of a response's head in HTTP/1.1 (RFC 9112 §2.1), as servers write it: one space after each colon.
+fn head_length(response: &Response<hyper::body::Incoming>) -> u64 {
+    let reason =
+        response.extensions().get::<hyper::ext::ReasonPhrase>().map(|phrase| phrase.as_bytes().len());
+    let reason = reason.or(response.status().canonical_reason().map(str::len)).unwrap_or_default();
+    let fields = response.headers().iter();
+    let fields: usize = fields.map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len()).sum();
+    ("HTTP/1.1 200 \r\n\r\n".len() + reason + fields) as u64
+}
+
 /// The length of a complete response, if its headers give it.
 pub(crate) fn length(response: &Response<Received>) -> Option<u64> {
     response.body().left()
@@ -280,3 +315,6 @@ pub(crate) fn content_range(headers: &HeaderMap) -> Option<u64> {
     let value = headers.get(header::CONTENT_RANGE)?.to_str().ok()?;
     value.strip_prefix("bytes ")?.split_once('-')?.0.parse().ok()
 }
+
+#[cfg(test)]
+mod tests;

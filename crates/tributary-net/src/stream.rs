@@ -215,9 +215,9 @@ impl Stream {
         has_room.then(|| CarriedOn(shared))
     }
 
-    /// A counter of the bytes that have arrived and cannot be read yet.
-    pub(crate) fn out_of_order(&self) -> OutOfOrder {
-        OutOfOrder { shared: self.handle.0.clone(), id: self.id }
+    /// A counter of the bytes that have arrived.
+    pub(crate) fn arrivals(&self) -> Arrivals {
+        Arrivals { shared: self.handle.0.clone(), id: self.id }
     }
 
     /// A watch for the end of the session.
@@ -316,25 +316,25 @@ impl Drop for CarriedOn {
     }
 }
 
-/// Counts the bytes of a stream that have arrived and cannot be read yet, because earlier ones are missing. It does not
-/// keep the session open.
+/// Counts the bytes of a stream that have arrived, in any order, whether they have been read or not. It does not keep
+/// the session open.
 #[derive(Clone)]
-pub struct OutOfOrder {
+pub struct Arrivals {
     shared: Arc<Shared>,
     id: StreamId,
 }
 
-impl OutOfOrder {
-    /// Their present number; zero once the stream has ended.
+impl Arrivals {
+    /// Their number since the stream began; zero once the stream has ended.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.shared.lock().session.out_of_order(self.id)
+        self.shared.lock().session.arrived(self.id)
     }
 }
 
-impl std::fmt::Debug for OutOfOrder {
+impl std::fmt::Debug for Arrivals {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("OutOfOrder").field(&self.id).finish()
+        f.debug_tuple("Arrivals").field(&self.id).finish()
     }
 }
 

@@ -35,7 +35,7 @@ use crate::handshake::HandshakeError;
 use crate::listener::Listener;
 use crate::session::Session;
 use crate::sockopt::CongestionError;
-pub use crate::stream::OutOfOrder;
+pub use crate::stream::Arrivals;
 pub use builder::{ClientBuilder, ServerBuilder};
 pub use kernel::SOCKET_UNSENT;
 #[cfg(feature = "quic")]

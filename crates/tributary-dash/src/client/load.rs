@@ -6,11 +6,10 @@ use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use tokio::sync::mpsc;
-use tributary_net::transport::OutOfOrder;
 use tributary_player::dash::mpd::{ByteRange, Request};
 
 use super::presentation::{Presentation, PresentationError};
-use crate::fetch::{FetchError, Line, Received, content_range, length, range_value};
+use crate::fetch::{BodyArrivals, FetchError, Line, Received, content_range, length, range_value};
 
 /// Maximum size of a segment in memory.
 const SEGMENT: u64 = 256 << 20;
@@ -18,8 +17,8 @@ const SEGMENT: u64 = 256 << 20;
 /// Messages about a download.
 #[derive(Debug)]
 pub(super) enum Arrived {
-    /// The response began: size of the whole segment, the entity tag, and a counter of bytes after a gap.
-    Headers(Option<u64>, Option<HeaderValue>, Option<OutOfOrder>),
+    /// The response began: size of the whole segment, the entity tag, and a counter of its bytes.
+    Headers(Option<u64>, Option<HeaderValue>, Option<BodyArrivals>),
     /// Some of its bytes.
     Data(Bytes),
     /// It is complete.
@@ -77,7 +76,7 @@ async fn transfer(
         return Err((false, FetchError::TooLarge { url: request.url, most: SEGMENT as usize }.to_string()));
     }
     let tag = response.headers().get(header::ETAG).filter(|tag| tag.as_bytes().starts_with(b"\"")).cloned();
-    let _ = tell.send((job.id, Arrived::Headers(size, tag, line.out_of_order()))).await;
+    let _ = tell.send((job.id, Arrived::Headers(size, tag, line.body_arrivals()))).await;
     let mut body = response.into_body();
     let mut arrived = job.from;
     while let Some(piece) = body.next().await {

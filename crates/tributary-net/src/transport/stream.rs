@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio_util::task::TaskTracker;
 
 use super::socket::{Reader, Writer};
-use crate::stream::{OutOfOrder, Stream, StreamError};
+use crate::stream::{Arrivals, Stream, StreamError};
 
 /// Maximum size of a chunk read from a kernel socket or QUIC.
 const CHUNK: usize = 64 << 10;
@@ -123,12 +123,12 @@ impl RecvHalf {
         }
     }
 
-    /// A counter of the bytes that have arrived and cannot be read yet. `None` for kernel sockets
-    /// and QUIC, which do not report them.
+    /// A counter of the bytes that have arrived, in any order. `None` for kernel sockets and QUIC, which do not
+    /// report those after a gap.
     #[must_use]
-    pub fn out_of_order(&self) -> Option<OutOfOrder> {
+    pub fn arrivals(&self) -> Option<Arrivals> {
         match &self.0 {
-            Recv::Session(stream) => Some(stream.out_of_order()),
+            Recv::Session(stream) => Some(stream.arrivals()),
             _ => None,
         }
     }

@@ -211,6 +211,11 @@ impl RecvStream {
         bytes as u64
     }
 
+    /// Bytes that have arrived, in any order; repeated ones count once. Zero once the bytes are discarded.
+    pub fn arrived(&self) -> u64 {
+        if self.stopped || self.reset.is_some() { 0 } else { self.counted }
+    }
+
     /// Bytes that have arrived and wait for earlier ones. Zero once the bytes are discarded.
     pub fn waiting(&self) -> u64 {
         if self.stopped || self.reset.is_some() { 0 } else { self.counted.saturating_sub(self.next) }

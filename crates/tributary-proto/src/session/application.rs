@@ -324,6 +324,12 @@ impl Session {
         })
     }
 
+    /// Bytes of a stream that have arrived, in any order, whether read or not. Zero once the stream has ended.
+    #[must_use]
+    pub fn arrived(&self, id: StreamId) -> u64 {
+        self.receive.get(&id).map_or(0, RecvStream::arrived)
+    }
+
     /// Bytes of a stream that have arrived and cannot be read yet, because earlier ones are missing.
     #[must_use]
     pub fn out_of_order(&self, id: StreamId) -> u64 {
