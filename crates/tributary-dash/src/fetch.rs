@@ -92,7 +92,8 @@ struct Open {
     _driver: JoinSet<()>,
 }
 
-/// Counts the bytes of a response's body that have arrived, in any order, whether they have been read or not.
+/// Counts the bytes of a response's body that have arrived, in any order, whether they have been read or not. The
+/// framing of a chunked body counts as well.
 #[derive(Clone, Debug)]
 pub(crate) struct BodyArrivals {
     stream: Arrivals,

@@ -15,7 +15,7 @@ pub(super) struct Download {
     pub size: Option<u64>,
     /// Bytes without a gap before them.
     pub arrived: u64,
-    /// Bytes after a gap.
+    /// Bytes that have arrived and are not part of `arrived` yet.
     out_of_order: u64,
     /// When bytes arrived last.
     pub moved: Instant,
