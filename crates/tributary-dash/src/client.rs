@@ -295,7 +295,7 @@ impl Playback {
                 Some((id, arrived)) = told.recv() => self.arrived(id, arrived).await,
                 () = tokio::time::sleep_until(due.unwrap_or(self.began)), if due.is_some() => {
                     let now = self.now();
-                    self.count_out_of_order(now);
+                    self.count_unread(now);
                     self.player.handle_timeout(now);
                 }
                 (turn, log) = steered(&mut self.steer, level, now) => {
@@ -402,7 +402,7 @@ impl Playback {
         if !self.player.is_loading(id) {
             return;
         }
-        self.count_out_of_order(now);
+        self.count_unread(now);
         match arrived {
             Arrived::Headers(size, tag, arrivals) => {
                 self.partial.tag = tag;
@@ -426,11 +426,11 @@ impl Playback {
 
     /// Tells the player what has arrived and has not reached it yet: bytes after a gap, and bytes on their way through
     /// the reading tasks.
-    fn count_out_of_order(&mut self, now: Instant) {
+    fn count_unread(&mut self, now: Instant) {
         let Partial { bytes, from, arrivals, .. } = &self.partial;
         if let Some((id, counter)) = arrivals {
             let taken = (bytes.len() - from) as u64;
-            self.player.handle_out_of_order(now, *id, counter.bytes().saturating_sub(taken));
+            self.player.handle_unread(now, *id, counter.bytes().saturating_sub(taken));
         }
     }
 

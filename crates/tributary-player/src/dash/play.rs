@@ -213,9 +213,9 @@ impl Player {
     /// Number of bytes of a running download that have arrived and that [`Self::handle_data`] has not reported: earlier
     /// ones are missing, or they have not been read yet. A driver that knows this number calls this before its other
     /// calls.
-    pub fn handle_out_of_order(&mut self, now: Instant, id: u64, bytes: u64) {
+    pub fn handle_unread(&mut self, now: Instant, id: u64, bytes: u64) {
         if let Some(download) = self.download(id) {
-            download.handle_out_of_order(now, bytes);
+            download.handle_unread(now, bytes);
         }
     }
 

@@ -16,7 +16,7 @@ pub(super) struct Download {
     /// Bytes without a gap before them.
     pub arrived: u64,
     /// Bytes that have arrived and are not part of `arrived` yet.
-    out_of_order: u64,
+    unread: u64,
     /// When bytes arrived last.
     pub moved: Instant,
     /// When the rule was asked last whether to abandon it.
@@ -31,22 +31,22 @@ impl Download {
             first_byte: None,
             size: None,
             arrived: request.from,
-            out_of_order: 0,
+            unread: 0,
             moved: now,
             looked: now,
         }
     }
 
-    pub fn handle_out_of_order(&mut self, now: Instant, bytes: u64) {
-        if bytes > self.out_of_order {
+    pub fn handle_unread(&mut self, now: Instant, bytes: u64) {
+        if bytes > self.unread {
             self.moved = now;
         }
-        self.out_of_order = bytes;
+        self.unread = bytes;
     }
 
     /// Bytes that have arrived in any order.
     pub fn received(&self) -> u64 {
-        let whole = self.arrived + self.out_of_order;
+        let whole = self.arrived + self.unread;
         self.size.map_or(whole, |size| whole.min(size))
     }
 

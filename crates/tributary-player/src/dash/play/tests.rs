@@ -270,7 +270,7 @@ fn half_in_order(counting: Counting) -> Player {
     assert_eq!(id, Some(Command::Request(Request { id: 2, segment: 1, quality: 1, from: 0 })));
     player.handle_headers(at(0.6), 2, Some(150_000));
     // After 3 s a quarter: the whole would take 12 s, above 1.8 segments of 4 s. With the rest of what arrived, 6 s.
-    player.handle_out_of_order(at(3.6), 2, 37_500);
+    player.handle_unread(at(3.6), 2, 37_500);
     player.handle_data(at(3.6), 2, 37_500);
     player
 }

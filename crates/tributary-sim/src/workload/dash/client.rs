@@ -305,7 +305,7 @@ impl DashClient {
         let Some(exchange) = &self.exchange else { return };
         let (What::Media(request), State::Playing(player)) = (exchange.what, &mut self.state) else { return };
         let out_of_order = self.connections[exchange.connection].out_of_order(exchange.stream);
-        player.handle_out_of_order(now, request.id, out_of_order);
+        player.handle_unread(now, request.id, out_of_order);
         if let Some(download) = self.downloads.last_mut() {
             let in_order = exchange.arrived.saturating_sub(HEADERS);
             download.add(now, (in_order, out_of_order), end);
