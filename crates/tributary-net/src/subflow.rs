@@ -217,6 +217,7 @@ impl Subflow {
         self.room = None;
         match &mut self.security {
             Some((sealer, _)) => {
+                sealer.set_full(self.rule.record());
                 sealer.push(transmit.head.as_slice());
                 sealer.push(&transmit.payload);
             }
