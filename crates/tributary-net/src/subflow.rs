@@ -217,7 +217,6 @@ impl Subflow {
         self.room = None;
         match &mut self.security {
             Some((sealer, _)) => {
-                sealer.set_full(self.rule.record());
                 sealer.push(transmit.head.as_slice());
                 sealer.push(&transmit.payload);
             }

@@ -1,4 +1,4 @@
-//! How much a subflow may take, how long its TLS records are, and how often its transport's state is read. Used on sockets and in the simulator.
+//! How much a subflow may take, and how often its transport's state is read. Used on sockets and in the simulator.
 //!
 //! A subflow is given at most what its path delivers in a few milliseconds, so that data is assigned to a
 //! path late (FBDT product mode) and losing the path costs little. Not here: how the transport's state is read,
@@ -18,10 +18,6 @@ const UNSENT_TIME: Duration = Duration::from_millis(4);
 const INFO_EVERY: Duration = Duration::from_millis(2);
 /// Most plaintext encrypted at once: with its ciphertext it fits the processor's cache.
 const SEAL_AT_ONCE: u64 = 256 * 1024;
-/// Bounds of the plaintext in one TLS record; RFC 8446 §5.1 allows no more.
-const RECORD: (u64, u64) = (4096, 16 * 1024);
-/// Plaintext of a record, as time at the path's rate.
-const RECORD_TIME: Duration = Duration::from_millis(10);
 /// Room that is always granted for the closing frame of a session.
 pub const CLOSING_ROOM: usize = 4096;
 
@@ -56,7 +52,6 @@ pub struct TransportInfo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     target: u64,
-    record: u64,
     most: u64,
     asked_at: Option<Instant>,
     /// The last measured rate, zero before the first.
@@ -69,7 +64,6 @@ impl Room {
     pub fn new(sealed: bool) -> Self {
         Self {
             target: TARGET.0 * 4,
-            record: RECORD.0,
             most: if sealed { SEAL_AT_ONCE } else { u64::MAX },
             asked_at: None,
             measured: Bitrate::ZERO,
@@ -80,13 +74,6 @@ impl Room {
     #[must_use]
     pub fn target(&self) -> u64 {
         self.target
-    }
-
-    /// Most plaintext bytes in one TLS record. A record can be read only when all of it has arrived, so a record on a
-    /// slow path is short. Example: at 1.3 Mbit/s 16 KiB take 100 ms, 4 KiB take 25 ms.
-    #[must_use]
-    pub fn record(&self) -> usize {
-        self.record as usize
     }
 
     /// Bytes that the subflow can take with `unsent` bytes in the transport. Zero until half the target is free,
@@ -141,7 +128,6 @@ impl Room {
         } else {
             info.delivery_rate
         };
-        self.record = rate.size_in(RECORD_TIME).as_bytes().clamp(RECORD.0, RECORD.1);
         let wanted = rate.size_in(UNSENT_TIME).as_bytes().clamp(TARGET.0, TARGET.1);
         // Skip changes of a quarter or less, to save system calls.
         if wanted.abs_diff(self.target) * 4 > self.target {
@@ -173,16 +159,6 @@ mod tests {
         assert_eq!(room.bytes(199_999), 200_001);
         assert_eq!(room.bytes(200_000), 0);
         assert_eq!(Room::new(true).bytes(u64::MAX), 0);
-    }
-
-    #[test]
-    fn a_record_is_ten_milliseconds_of_the_rate() {
-        let mut room = Room::new(true);
-        assert_eq!(room.record(), 4096);
-        for (mbps, record) in [(1, 4096), (8, 10_000), (14, 16_384), (800, 16_384)] {
-            room.handle_info(&info(mbps, false));
-            assert_eq!(room.record(), record);
-        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use thiserror::Error;
 
 use crate::hello::derive;
 
-/// Most plaintext bytes in a record.
+/// Plaintext bytes of a full record.
 pub(crate) const RECORD_PAYLOAD: usize = 16384;
 const HEAD: usize = 5;
 const TAG: usize = 16;
@@ -104,8 +104,6 @@ pub(crate) struct Sealer {
     /// Where the record that is being gathered begins, if one is.
     open: Option<usize>,
     written: usize,
-    /// Plaintext bytes of a full record.
-    full: usize,
 }
 
 impl Sealer {
@@ -113,18 +111,7 @@ impl Sealer {
         secrets: (u64, ConnectionTrafficSecrets),
         epochs: &[u8],
     ) -> Result<Self, rustls::Error> {
-        Ok(Self {
-            keys: Keys::new(secrets, epochs)?,
-            out: Vec::new(),
-            open: None,
-            written: 0,
-            full: RECORD_PAYLOAD,
-        })
-    }
-
-    /// Sets the plaintext bytes of a full record, at least 1 and at most [`RECORD_PAYLOAD`].
-    pub(crate) fn set_full(&mut self, bytes: usize) {
-        self.full = bytes;
+        Ok(Self { keys: Keys::new(secrets, epochs)?, out: Vec::new(), open: None, written: 0 })
     }
 
     /// Adds plaintext; records that become full are sealed.
@@ -136,7 +123,7 @@ impl Sealer {
                 self.out.extend_from_slice(&[APPLICATION_DATA, 3, 3, 0, 0]);
                 start
             });
-            let room = self.full.saturating_sub(self.out.len() - start - HEAD);
+            let room = RECORD_PAYLOAD - (self.out.len() - start - HEAD);
             let (now, later) = data.split_at(room.min(data.len()));
             self.out.extend_from_slice(now);
             data = later;

@@ -114,8 +114,7 @@ impl Connection {
 
     /// Queues a frame; it is given to TCP in [`Self::write`].
     pub fn push(&mut self, transmit: Transmit) {
-        let record = self.room.record() as u64;
-        self.unwritten += self.output.push(&transmit.head, transmit.payload, record);
+        self.unwritten += self.output.push(&transmit.head, transmit.payload);
     }
 
     /// Gives queued bytes to TCP, as far as it accepts them.

@@ -12,6 +12,8 @@ use bytes::{Bytes, BytesMut};
 use tributary_proto::wire::Head;
 use tributary_types::SubflowId;
 
+/// Most plaintext in one record (RFC 8446 §5.1).
+pub(super) const RECORD: u64 = 16_384;
 /// Overhead of a record in bytes: head, inner content type and tag (RFC 8446 §5.2).
 const RECORD_OVERHEAD: u64 = 22;
 /// Frame heads are cut from blocks of this size.
@@ -112,8 +114,8 @@ impl Writer {
         left
     }
 
-    /// Adds a frame, in records of at most `record` bytes of plaintext; returns the bytes on the wire that are now complete.
-    pub fn push(&mut self, head: &Head, payload: Bytes, record: u64) -> u64 {
+    /// Adds a frame; returns the bytes on the wire that are now complete.
+    pub fn push(&mut self, head: &Head, payload: Bytes) -> u64 {
         let head = head.as_slice();
         self.open += (head.len() + payload.len()) as u64;
         let mut queue = self.wire.queue.borrow_mut();
@@ -129,8 +131,8 @@ impl Writer {
         }
         drop(queue);
         let mut complete = 0;
-        while self.protected && self.open >= record {
-            complete += self.seal(record);
+        while self.protected && self.open >= RECORD {
+            complete += self.seal(RECORD);
         }
         complete
     }
@@ -213,7 +215,7 @@ mod tests {
         let wire = Wire::default();
         let mut writer = Writer::new(wire.clone(), true);
         let mut arrived = VecDeque::new();
-        let complete = writer.push(&Head::default(), Bytes::from_static(&[0; 20_000]), 16_384);
+        let complete = writer.push(&Head::default(), Bytes::from_static(&[0; 20_000]));
         assert_eq!((complete, writer.open()), (16_406, 20_000 - 16_384));
         assert_eq!(writer.finish(), 3_616 + 22);
         wire.advance(16_405, &mut arrived);
@@ -230,7 +232,7 @@ mod tests {
         let mut writer = Writer::new(wire.clone(), false);
         let mut arrived = VecDeque::new();
         assert_eq!(writer.say(HandshakeMessage::Challenge), 72);
-        writer.push(&Head::default(), Bytes::from_static(&[0; 1000]), 16_384);
+        writer.push(&Head::default(), Bytes::from_static(&[0; 1000]));
         assert_eq!(writer.finish(), 1000);
         wire.advance(71, &mut arrived);
         assert!(arrived.is_empty());
