@@ -201,9 +201,10 @@ fn unchanged(headers: &HeaderMap, opened: &Opened) -> bool {
 
 /// Evaluates `If-Range`: a range is useful only if the client has the rest of the same version.
 fn same(headers: &HeaderMap, opened: &Opened) -> bool {
-    match text(headers, header::IF_RANGE) {
+    match text(headers, header::IF_RANGE).map(str::trim) {
         None => !headers.contains_key(header::IF_RANGE),
-        Some(tag) if tag.trim_start().starts_with(['"', 'W']) => tag.trim() == opened.tag,
+        // A date may begin with "Wed".
+        Some(tag) if tag.starts_with('"') || tag.starts_with("W/") => tag == opened.tag,
         Some(_) => date(headers, header::IF_RANGE) == Some(opened.modified),
     }
 }

@@ -10,7 +10,7 @@ use super::body::Content;
 use super::*;
 
 struct Site {
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
     store: Arc<Store>,
 }
 
@@ -30,7 +30,7 @@ impl Site {
         write("empty.m4s", b"");
         write("large.mp4", &(0..LARGE).map(large).collect::<Vec<_>>());
         let store = Arc::new(Store::open(directory.path()).unwrap());
-        Self { _directory: directory, store }
+        Self { directory, store }
     }
 
     async fn ask(&self, method: Method, path: &str, headers: &[(&str, &str)]) -> Response<Content> {
@@ -106,6 +106,19 @@ async fn ranges_bring_exactly_their_bytes_from_memory_and_from_disk() {
         assert!(headers["content-range"].to_str().unwrap().starts_with("bytes */"));
     }
     assert_eq!(site.get("/a.mpd", &[("range", "bytes=3-1")]).await.0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_range_may_depend_on_a_date_of_any_day_of_the_week() {
+    let site = Site::new();
+    let path = site.directory.path().join("a.mpd");
+    for day in 0..7 {
+        let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + day * 24 * 3600);
+        std::fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+        let date = httpdate::fmt_http_date(modified);
+        let status = site.get("/a.mpd", &[("range", "bytes=0-1"), ("if-range", &date)]).await.0;
+        assert_eq!(status, StatusCode::PARTIAL_CONTENT, "{date}");
+    }
 }
 
 #[tokio::test]
