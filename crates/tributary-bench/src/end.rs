@@ -34,36 +34,7 @@ pub enum Contestant {
     Transport(String, SessionSettings),
     /// One TLS-over-TCP connection of tokio-rustls, with the cipher that sessions prefer. It is a peer for
     /// comparison and not a transport of the product.
-    Rustls(Provider),
-}
-
-/// The cryptography of [`Contestant::Rustls`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Provider {
-    /// ring, as in sessions.
-    Ring,
-    /// aws-lc-rs, which is compiled from C and assembler and therefore optional.
-    #[cfg(feature = "aws-lc")]
-    AwsLc,
-}
-
-impl Provider {
-    /// Those that this program was built with.
-    pub const ALL: &'static [Self] = &[
-        Self::Ring,
-        #[cfg(feature = "aws-lc")]
-        Self::AwsLc,
-    ];
-
-    /// Name for tables.
-    fn label(self) -> &'static str {
-        match self {
-            Self::Ring => "ring",
-            #[cfg(feature = "aws-lc")]
-            Self::AwsLc => "aws-lc-rs",
-        }
-    }
+    Rustls,
 }
 
 impl Contestant {
@@ -83,7 +54,7 @@ impl Contestant {
     #[must_use]
     pub fn label(&self) -> String {
         match self {
-            Self::Rustls(provider) => format!("tokio-rustls with {} on one TCP", provider.label()),
+            Self::Rustls => "tokio-rustls on one TCP".to_owned(),
             Self::Transport(_, session) if session.plaintext => "session, plaintext".to_owned(),
             Self::Transport(name, _) if name == "session" => "session, TLS".to_owned(),
             Self::Transport(name, _) => name.parse().map_or_else(|_| name.clone(), |name| label(&name)),
@@ -95,7 +66,7 @@ impl Contestant {
     pub fn is_multipath(&self) -> bool {
         match self {
             Self::Transport(name, _) => name.parse::<TransportName>().is_ok_and(|name| name.is_multipath()),
-            Self::Rustls(_) => false,
+            Self::Rustls => false,
         }
     }
 
@@ -195,7 +166,7 @@ fn carry_out(plan: EndPlan) -> Outcome<EndResult> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let rss_before_kb = memory_kb("VmRSS:");
     let result = match &plan.contestant {
-        Contestant::Rustls(provider) => runtime.block_on(tls::run(&plan, *provider)),
+        Contestant::Rustls => runtime.block_on(tls::run(&plan)),
         Contestant::Transport(name, session) => match name.parse::<TransportName>()? {
             TransportName::Tcp(_) => kernel::run(&plan, false),
             TransportName::Mptcp { .. } => kernel::run(&plan, true),

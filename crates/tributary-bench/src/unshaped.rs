@@ -2,7 +2,7 @@
 //! kernel MPTCP, one TCP connection, and one TLS-over-TCP connection of the same library with each provider of
 //! cryptography that the program was built with.
 
-use super::end::{CONGESTION, Contestant, Provider, Until};
+use super::end::{CONGESTION, Contestant, Until};
 use super::process::{Transfer, prepare_mptcp};
 use super::{BenchError, Progress, Ratio, Wanted, median, paired_ratio, within};
 use serde::Serialize;
@@ -37,22 +37,7 @@ impl Default for Plan {
 /// Every transport of the registry, a session without TLS, and TLS over TCP, in the order of a round.
 fn contestants() -> Vec<Contestant> {
     let transports = tributary_proto::transport::names().map(Contestant::of);
-    transports.into_iter().chain([Contestant::plaintext()]).chain(rustls()).collect()
-}
-
-/// TLS over TCP with every provider.
-fn rustls() -> impl Iterator<Item = Contestant> {
-    Provider::ALL.iter().copied().map(Contestant::Rustls)
-}
-
-/// The contestant with the largest median goodput.
-fn fastest(reports: &[ContestantReport], of: impl Iterator<Item = Contestant>) -> Option<Contestant> {
-    let speed = |contestant: &Contestant| {
-        let label = contestant.label();
-        let report = reports.iter().find(|report| report.contestant == label);
-        report.map_or(f64::NEG_INFINITY, |report| median(&report.gbps))
-    };
-    of.max_by(|a, b| speed(a).total_cmp(&speed(b)))
+    transports.into_iter().chain([Contestant::plaintext(), Contestant::Rustls]).collect()
 }
 
 /// One contestant.
@@ -124,10 +109,9 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
             }
         }
     }
-    let tls = fastest(&reports, rustls()).expect("ring is always there");
     let comparisons = vec![
         compare(&reports, (&Contestant::plaintext(), &Contestant::of("mptcp")), PLAINTEXT),
-        compare(&reports, (&Contestant::of("session"), &tls), TLS),
+        compare(&reports, (&Contestant::of("session"), &Contestant::Rustls), TLS),
     ];
     Ok(Report { contestants: reports, comparisons })
 }
@@ -210,30 +194,5 @@ impl Report {
             ratios.push(names.into_iter().chain(c.goodput.cells()));
         }
         vec![speeds, ratios]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_faster_one_by_its_median_is_compared() {
-        let report = |contestant: &Contestant, gbps: [f64; 3]| ContestantReport {
-            contestant: contestant.label(),
-            gbps: gbps.into(),
-            source_cpu_per_gb: Vec::new(),
-            sink_cpu_per_gb: Vec::new(),
-            subflows: 1,
-            stalls: 0,
-        };
-        let (slow, fast) = (Contestant::of("tcp"), Contestant::of("mptcp"));
-        // One fast round does not decide.
-        let reports = [report(&slow, [5.0, 5.0, 99.0]), report(&fast, [7.0, 6.0, 7.0])];
-        let both = || [fast.clone(), slow.clone()].into_iter();
-        assert_eq!(fastest(&reports, both()), Some(fast.clone()));
-        assert_eq!(fastest(&reports, both().rev()), Some(fast.clone()));
-        assert!(rustls().all(|one| one.label().starts_with("tokio-rustls with ")));
-        assert!(Provider::ALL.contains(&Provider::Ring));
     }
 }

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use ring::rand::{SecureRandom, SystemRandom};
+use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use rustls::{ClientConfig, ServerConfig};
 use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;

@@ -6,7 +6,7 @@
 //! choose the challenge of plaintext mode, and a MAC over it must not be valid on a TLS connection. Not here:
 //! sockets, and which sessions exist.
 
-use ring::{hkdf, hmac};
+use aws_lc_rs::{hkdf, hmac};
 use thiserror::Error;
 use tributary_types::{PathId, SubflowId};
 

@@ -36,7 +36,7 @@ pub(crate) enum Input {
     Data(Bytes, bool),
     End,
     /// The reply to the hello: the server has accepted it.
-    Accepted(Credentials),
+    Accepted(Box<Credentials>),
     /// The reply did not arrive, or it is a refusal.
     Refused(HandshakeError),
 }
@@ -117,7 +117,7 @@ impl Subflow {
             match ready!(self.poll_input(cx)) {
                 Ok(Input::Data(data, fresh)) => match self.answered(data, fresh) {
                     None => {}
-                    Some(Ok(credentials)) => return Poll::Ready(Ok(Input::Accepted(credentials))),
+                    Some(Ok(credentials)) => return Poll::Ready(Ok(Input::Accepted(Box::new(credentials)))),
                     Some(Err(error)) => return refused(error),
                 },
                 Ok(_) => return refused(HandshakeError::HungUp),

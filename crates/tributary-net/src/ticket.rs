@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ring::hmac;
+use aws_lc_rs::hmac;
 
 use crate::hello::{HelloError, Mode, SessionTag, derive};
 use crate::key::Key;

@@ -12,7 +12,7 @@ use std::io;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring as provider, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, aws_lc_rs as provider, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::Acceptor;
 use rustls::{

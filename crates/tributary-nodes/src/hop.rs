@@ -22,10 +22,10 @@ mod replay;
 
 pub(crate) use replay::ReplayWindow;
 
+use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::rand::{SecureRandom, SystemRandom};
+use aws_lc_rs::{hkdf, hmac};
 use core::time::Duration;
-use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use ring::rand::{SecureRandom, SystemRandom};
-use ring::{hkdf, hmac};
 use serde::Serialize;
 use tributary_types::Instant;
 

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-use ring::digest::{SHA256, digest};
+use aws_lc_rs::digest::{SHA256, digest};
 
 /// Written last: a directory without it does not contain a complete video.
 pub const RECORD: &str = "ingest.json";

@@ -1,12 +1,9 @@
 //! Ends of one TLS-over-TCP connection made with tokio-rustls: the peer of sessions with TLS. It uses the same
-//! library and cipher suite. With ring, only the code around them differs; with the feature `aws-lc` the peer also
-//! runs with another provider.
+//! library, provider (aws-lc-rs) and cipher suite, so only the code around them differs.
 
-use super::{EndPlan, EndResult, EndRole, Meter, Outcome, PIECE, Provider, kernel};
+use super::{EndPlan, EndResult, EndRole, Meter, Outcome, PIECE, kernel};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-#[cfg(feature = "aws-lc")]
-use rustls::crypto::aws_lc_rs;
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, ServerConfig, SignatureScheme};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,27 +14,23 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 /// A provider with only the cipher that sessions prefer.
-fn provider(of: Provider) -> CryptoProvider {
-    let (default, suite) = match of {
-        Provider::Ring => (ring::default_provider(), ring::cipher_suite::TLS13_AES_128_GCM_SHA256),
-        #[cfg(feature = "aws-lc")]
-        Provider::AwsLc => (aws_lc_rs::default_provider(), aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256),
-    };
-    CryptoProvider { cipher_suites: vec![suite], ..default }
+fn provider() -> CryptoProvider {
+    let suite = aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
+    CryptoProvider { cipher_suites: vec![suite], ..aws_lc_rs::default_provider() }
 }
 
 /// Runs one end.
-pub(super) async fn run(plan: &EndPlan, of: Provider) -> Outcome<EndResult> {
+pub(super) async fn run(plan: &EndPlan) -> Outcome<EndResult> {
     match &plan.role {
-        EndRole::Sink(addresses) => sink(plan, of, addresses).await,
-        EndRole::Source(paths) => source(plan, of, paths).await,
+        EndRole::Sink(addresses) => sink(plan, addresses).await,
+        EndRole::Source(paths) => source(plan, paths).await,
     }
 }
 
-async fn sink(plan: &EndPlan, of: Provider, addresses: &[Ipv4Addr]) -> Outcome<EndResult> {
+async fn sink(plan: &EndPlan, addresses: &[Ipv4Addr]) -> Outcome<EndResult> {
     let made = rcgen::generate_simple_self_signed(vec!["bench".to_owned()])?;
     let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
-    let config = ServerConfig::builder_with_provider(provider(of).into())
+    let config = ServerConfig::builder_with_provider(provider().into())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()
         .with_single_cert(vec![made.cert.der().clone()], key)?;
@@ -54,11 +47,11 @@ async fn sink(plan: &EndPlan, of: Provider, addresses: &[Ipv4Addr]) -> Outcome<E
     Ok(meter.finish(1))
 }
 
-async fn source(plan: &EndPlan, of: Provider, paths: &[(Ipv4Addr, SocketAddr)]) -> Outcome<EndResult> {
-    let config = ClientConfig::builder_with_provider(provider(of).into())
+async fn source(plan: &EndPlan, paths: &[(Ipv4Addr, SocketAddr)]) -> Outcome<EndResult> {
+    let config = ClientConfig::builder_with_provider(provider().into())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AnyCertificate(of)))
+        .with_custom_certificate_verifier(Arc::new(AnyCertificate))
         .with_no_client_auth();
     let socket = kernel::connect(false, &plan.congestion, paths)?;
     socket.set_nonblocking(true)?;
@@ -80,7 +73,7 @@ async fn source(plan: &EndPlan, of: Provider, paths: &[(Ipv4Addr, SocketAddr)]) 
 
 /// Accepts every certificate: both ends are this program on one machine.
 #[derive(Debug)]
-struct AnyCertificate(Provider);
+struct AnyCertificate;
 
 impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(
@@ -113,6 +106,6 @@ impl ServerCertVerifier for AnyCertificate {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        provider(self.0).signature_verification_algorithms.supported_schemes()
+        provider().signature_verification_algorithms.supported_schemes()
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn gather_subflow(
     for _ in 0..READS_PER_TURN {
         match subflow.poll_read(cx) {
             Poll::Ready(Ok(Input::Data(data, begins))) => gathered.inputs.push((id, data, begins)),
-            Poll::Ready(Ok(Input::Accepted(credentials))) => gathered.accepted.push((id, credentials)),
+            Poll::Ready(Ok(Input::Accepted(credentials))) => gathered.accepted.push((id, *credentials)),
             Poll::Ready(Ok(Input::Refused(error))) => {
                 gathered.refused.push((id, error));
                 return;

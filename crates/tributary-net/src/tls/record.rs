@@ -5,11 +5,7 @@
 //! messages, both ends change keys after 2²³ records in a direction, far below AES-GCM's limit of 2²⁴·⁵. The next
 //! keys come from the exporter.
 
-// Both crates have the same interface.
-#[cfg(feature = "aws-lc")]
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-#[cfg(not(feature = "aws-lc"))]
-use ring::aead::{self, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use rustls::ConnectionTrafficSecrets;
 use thiserror::Error;
 

@@ -15,7 +15,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ring::hmac;
+use aws_lc_rs::hmac;
 use socket2::{Protocol, Socket, Type};
 use tokio::sync::watch;
 

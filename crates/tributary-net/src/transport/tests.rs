@@ -228,7 +228,7 @@ async fn a_wrong_key_is_refused_by_both_ends() {
 async fn certificates_can_be_used_instead_of_the_key() {
     let made = rcgen::generate_simple_self_signed(vec!["video.example".to_owned()]).unwrap();
     let (certificate, provider) =
-        (made.cert.der().clone(), Arc::new(rustls::crypto::ring::default_provider()));
+        (made.cert.der().clone(), Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
     let key = rustls::pki_types::PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certificate.clone()).unwrap();

@@ -11,8 +11,8 @@ use crate::hop::Hop;
 use crate::inner::{flow, is_bare_acknowledgement};
 use crate::message::HopMessage;
 use crate::status::Status;
+use aws_lc_rs::rand::SecureRandom;
 use core::time::Duration;
-use ring::rand::SecureRandom;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
@@ -71,7 +71,7 @@ impl Device {
             sockets.push(socket);
         }
         let mut start = [0; 4];
-        let random = ring::rand::SystemRandom::new();
+        let random = aws_lc_rs::rand::SystemRandom::new();
         random.fill(&mut start).map_err(|_| KeyError::NoEntropy)?;
         let mtu = config.coding.inner_mtu();
         let machine = config.coding.machine(&coefficients);

@@ -4,7 +4,7 @@
 //! concurrent run therefore never leaves an incomplete ladder under its final name.
 
 use super::{LadderError, LadderSettings, Source};
-use ring::digest::{Context, SHA256};
+use aws_lc_rs::digest::{Context, SHA256};
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};

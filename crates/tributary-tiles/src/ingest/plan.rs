@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use ring::digest::{Context, SHA256};
+use aws_lc_rs::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 use tributary_video::tiles::TileGrid;
 

@@ -2,15 +2,15 @@
 //! certificates' dates are not checked.
 //!
 //! Deviates: the key exchange has X25519's name and sizes, but its "secret" is the sum of both public values,
-//! because ring draws ephemeral keys from the operating system only. The simulated packets are therefore not
+//! because aws-lc-rs draws ephemeral keys from the operating system only. The simulated packets are therefore not
 //! secret.
 
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{
-    ActiveKeyExchange, CryptoProvider, GetRandomFailed, SecureRandom, SharedSecret, SupportedKxGroup, ring,
-    verify_tls12_signature, verify_tls13_signature,
+    ActiveKeyExchange, CryptoProvider, GetRandomFailed, SecureRandom, SharedSecret, SupportedKxGroup,
+    aws_lc_rs, verify_tls12_signature, verify_tls13_signature,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::time_provider::TimeProvider;
@@ -63,10 +63,10 @@ pub(in super::super) fn server() -> ServerConfig {
 
 fn provider() -> CryptoProvider {
     CryptoProvider {
-        cipher_suites: vec![ring::cipher_suite::TLS13_AES_128_GCM_SHA256],
+        cipher_suites: vec![aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256],
         kx_groups: vec![&OpenExchange],
         secure_random: &Lent,
-        ..ring::default_provider()
+        ..aws_lc_rs::default_provider()
     }
 }
 
