@@ -8,12 +8,14 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
+use tokio_util::io::poll_read_buf;
 use tributary_proto::room::{Room, TransportInfo};
 use tributary_proto::{SubflowInfo, Transmit};
 use tributary_types::{Bitrate, Instant, PathId, SubflowId};
@@ -142,15 +144,12 @@ impl Subflow {
         loop {
             ready!(self.stream.poll_read_ready(cx))?;
             self.make_space();
-            match self.stream.try_read_buf(&mut self.block) {
-                Ok(0) => return Poll::Ready(Ok(Input::End)),
-                Ok(_) => {
-                    if let Some(input) = self.take_input()? {
-                        return Poll::Ready(Ok(input));
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
+            // After a short read the runtime waits for the next event, without a system call that finds the socket empty.
+            if ready!(poll_read_buf(Pin::new(&mut self.stream), cx, &mut self.block))? == 0 {
+                return Poll::Ready(Ok(Input::End));
+            }
+            if let Some(input) = self.take_input()? {
+                return Poll::Ready(Ok(input));
             }
         }
     }

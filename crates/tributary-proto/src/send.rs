@@ -47,6 +47,8 @@ pub(crate) struct SendBuffer {
     /// Payload held: unnumbered, and numbered but unacknowledged.
     unnumbered: usize,
     unacknowledged: usize,
+    /// Numbered payload that no subflow has taken, of all streams.
+    untaken: usize,
     /// Payload numbered for streams that were abandoned before it was acknowledged.
     abandoned: u64,
     /// Payload held at most.
@@ -75,6 +77,7 @@ impl SendBuffer {
             max_data,
             unnumbered: 0,
             unacknowledged: 0,
+            untaken: 0,
             abandoned: 0,
             limit,
             refused: false,
@@ -126,33 +129,32 @@ impl SendBuffer {
     }
 
     /// Bytes that a write to a stream may add now.
-    pub fn write_room(&self, id: StreamId) -> usize {
-        let Some(stream) = self.streams.get(&id) else { return 0 };
-        self.session_room(id).min(UNNUMBERED_PER_STREAM.saturating_sub(stream.unnumbered()))
+    pub fn write_room(&self, stream: &SendStream) -> usize {
+        self.session_room(stream).min(UNNUMBERED_PER_STREAM.saturating_sub(stream.unnumbered()))
     }
 
     /// How many bytes the limit of all streams leaves to one.
-    pub fn session_room(&self, id: StreamId) -> usize {
-        let bulk = self.streams.get(&id).is_none_or(|stream| stream.priority == 0);
+    pub fn session_room(&self, stream: &SendStream) -> usize {
+        let bulk = stream.priority == 0;
         let reserved = if bulk { self.reserved(self.limit as u64) as usize } else { 0 };
         self.limit.saturating_sub(self.held() + reserved)
     }
 
     /// How many bytes more a stream may hold that no subflow has taken.
-    pub fn unsent_room(&self, id: StreamId) -> usize {
-        let unsent = self.streams.get(&id).map_or(0, SendStream::unsent);
-        self.unsent_limit.saturating_sub(unsent)
+    pub fn unsent_room(&self, stream: &SendStream) -> usize {
+        self.unsent_limit.saturating_sub(stream.unsent())
     }
 
     /// Whether enough of a stream's limit is free to wake its writer.
-    pub fn wants_writer(&self, id: StreamId) -> bool {
-        self.unsent_room(id) >= self.unsent_limit / 2
+    pub fn wants_writer(&self, stream: &SendStream) -> bool {
+        self.unsent_room(stream) >= self.unsent_limit / 2
     }
 
     /// A segment is being handed to a subflow.
     pub fn taken(&mut self, stream: StreamId, bytes: usize) {
         if let Some(stream) = self.streams.get_mut(&stream) {
             stream.untaken -= bytes;
+            self.untaken -= bytes;
         }
     }
 
@@ -366,6 +368,7 @@ impl SendBuffer {
         if let Some(s) = self.streams.get_mut(&stream) {
             s.unacknowledged += 1;
             s.untaken += segment.payload.len();
+            self.untaken += segment.payload.len();
             segment.priority = s.priority;
         }
         self.segments.push_back(segment);
@@ -467,7 +470,8 @@ impl SendBuffer {
 
     /// Payload bytes numbered that no subflow has taken.
     pub fn untaken(&self) -> usize {
-        self.streams.values().map(|stream| stream.untaken).sum()
+        debug_assert_eq!(self.untaken, self.streams.values().map(|stream| stream.untaken).sum::<usize>());
+        self.untaken
     }
 
     /// Payload bytes held.

@@ -47,15 +47,25 @@ impl Bitrate {
         if self.0 == 0 {
             return None;
         }
-        let nanos = (u128::from(size.0) * 8 * NANOS).div_ceil(u128::from(self.0));
-        Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
+        // Division of 64 bits is several times faster, and sizes up to 2 GB need no more.
+        let nanos = match size.0.checked_mul(8 * NANOS as u64) {
+            Some(product) => product.div_ceil(self.0),
+            None => {
+                let nanos = (u128::from(size.0) * 8 * NANOS).div_ceil(u128::from(self.0));
+                u64::try_from(nanos).unwrap_or(u64::MAX)
+            }
+        };
+        Some(Duration::from_nanos(nanos))
     }
 
     /// Whole bytes carried in `time`.
     #[must_use]
     pub fn size_in(self, time: Duration) -> DataSize {
-        let bytes = u128::from(self.0) * time.as_nanos() / (8 * NANOS);
-        DataSize(u64::try_from(bytes).unwrap_or(u64::MAX))
+        let product = u64::try_from(time.as_nanos()).ok().and_then(|nanos| self.0.checked_mul(nanos));
+        DataSize(product.map_or_else(
+            || u64::try_from(u128::from(self.0) * time.as_nanos() / (8 * NANOS)).unwrap_or(u64::MAX),
+            |product| product / (8 * NANOS as u64),
+        ))
     }
 
     /// The rate that carries `size` in `time`; `None` when `time` is zero.

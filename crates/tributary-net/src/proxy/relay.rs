@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::{BufMut, BytesMut};
 use socket2::{SockRef, TcpKeepalive};
 use thiserror::Error;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tributary_proto::GATHER_BELOW;
@@ -123,6 +123,7 @@ pub(super) async fn relay(
         // delivered.
         let outward = async {
             tokio::select! {
+                biased;
                 outcome = take(&mut tcp_read, &mut stream_write) => match outcome {
                     Ok(()) => Ok(true),
                     Err(Side::Read(error)) => Err(RelayError::TcpRead(error)),
@@ -134,6 +135,7 @@ pub(super) async fn relay(
         };
         let inward = async {
             tokio::select! {
+                biased;
                 outcome = carry(&mut stream_read, &mut tcp_write) => outcome.map_err(|side| match side {
                     Side::Read(error) => RelayError::Stream(error),
                     Side::Write(error) => RelayError::TcpWrite(error),
@@ -145,6 +147,7 @@ pub(super) async fn relay(
             }
         };
         tokio::select! {
+            biased;
             outcome = async { tokio::try_join!(outward, inward) } => outcome,
             () = ticket.cut() => Err(RelayError::Ending),
         }
@@ -178,11 +181,8 @@ async fn take(from: &mut ReadHalf<'_>, to: &mut Stream) -> Result<(), Side> {
             buffer.reserve(BUFFER);
         }
         let most = most.min(buffer.capacity());
-        let read = match from.try_read_buf(&mut (&mut buffer).limit(most)) {
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-            Err(error) => return Err(Side::Read(error)),
-        };
+        // After a short read the runtime waits for the next event, without a system call that finds the socket empty.
+        let read = from.read_buf(&mut (&mut buffer).limit(most)).await.map_err(Side::Read)?;
         if read == 0 {
             return to.shutdown().await.map_err(Side::Write);
         }

@@ -23,6 +23,9 @@ const LATE_FLOOR: Duration = Duration::from_millis(30);
 /// The same near the end of the data, and the number of bytes in flight up to which it applies.
 const TAIL_FLOOR: Duration = Duration::from_millis(2);
 const TAIL: u64 = 512 << 10;
+/// A path whose least delivery delay is shorter is a wire, which is not blocked for a moment. Near the end of the data its
+/// segments have the same patience as before: on a busy computer 2 ms are no delay, and copies cost both ends time.
+const NEAR: Duration = Duration::from_millis(1);
 /// Segments that are searched for late ones, from the first unacknowledged one on.
 const LATE_SEARCH_SEGMENTS: u64 = 512;
 /// The same while no subflow is silent. Delivery does not wait for the segments behind these yet.
@@ -79,15 +82,31 @@ impl Blocker {
     }
 }
 
+impl Patience {
+    /// What applies to segments on this subflow.
+    fn on(self, subflow: &SubflowView) -> Self {
+        if subflow.least_delay < NEAR { Self::Bulk } else { self }
+    }
+}
+
+/// What one decision depends on, the same for every subflow that it may choose.
+struct Situation<'a> {
+    now: Instant,
+    window: &'a WindowView<'a>,
+    all: &'a [SubflowView],
+    patience: Patience,
+    blocker: Option<Blocker>,
+}
+
 /// How old a segment on this subflow must be to count as late.
 fn late_after(subflow: &SubflowView, patience: Patience) -> Duration {
-    let margin = if patience == Patience::Bulk { LATE_FLOOR } else { TAIL_FLOOR };
+    let margin = if patience.on(subflow) == Patience::Bulk { LATE_FLOOR } else { TAIL_FLOOR };
     subflow.srtt + (subflow.srtt / 4).max(margin)
 }
 
 /// Whether anything on the subflow may be late, so that a search is useful.
 fn may_be_late(now: Instant, subflow: &SubflowView, onto: &SubflowView, patience: Patience) -> bool {
-    if subflow.silent || patience == Patience::Tail {
+    if subflow.silent || patience.on(subflow) == Patience::Tail {
         return true;
     }
     let Some(sent) = subflow.oldest_sent else { return false };
@@ -106,7 +125,7 @@ fn worth_reinjecting(
     patience: Patience,
 ) -> bool {
     let (age, left) = (now.saturating_since(copy.at), carrier.remaining(now, copy));
-    if patience == Patience::Tail {
+    if patience.on(carrier) == Patience::Tail {
         // Copies are sent at once on a more reliable subflow that delivers about as soon, in case this one is blocked, and
         // on a subflow that delivers them sooner.
         return carrier.silent
@@ -134,20 +153,13 @@ impl Fbdt {
     /// The lowest segment below all free ones whose subflow has held up delivery for longer than a copy on `onto` takes, or
     /// that will be late on its subflow and would arrive sooner on `onto`. Such a segment delays, or soon will delay, the
     /// delivery of everything behind it.
-    fn late_segment(
-        &self,
-        now: Instant,
-        window: &WindowView<'_>,
-        onto: &SubflowView,
-        all: &[SubflowView],
-    ) -> Option<DataSeq> {
-        let patience = self.patience(window);
-        let duration = onto.arrival(SEGMENT.0);
-        let blocker = self.blocker(window, all);
+    fn late_segment(&self, situation: &Situation<'_>, onto: &SubflowView) -> Option<DataSeq> {
+        let &Situation { now, window, all, patience, blocker } = situation;
         let blocker = blocker.filter(|b| b.copied_from(onto).is_some_and(|from| from <= now));
         if blocker.is_none() && !all.iter().any(|s| s.id != onto.id && may_be_late(now, s, onto, patience)) {
             return None;
         }
+        let duration = onto.arrival(SEGMENT.0);
         let (first, under_way) = (window.first().0, self.free.lowest().unwrap_or(window.end()));
         let blocking = patience == Patience::Bulk && !all.iter().any(|s| s.silent);
         let searched = if blocking { BLOCKING_SEGMENTS } else { LATE_SEARCH_SEGMENTS };
@@ -258,14 +270,15 @@ impl Scheduler for Fbdt {
         let open = || subflows.iter().filter(|s| s.room > 0 && !s.silent);
         let times = subflows.iter().filter_map(late_at).chain(open().filter_map(blocked_at));
         self.wake = times.filter(|at| *at > now).min();
+        let situation = Situation { now, window, all: subflows, patience, blocker };
         for subflow in open() {
-            if let Some(segment) = self.late_segment(now, window, subflow, subflows) {
+            if let Some(segment) = self.late_segment(&situation, subflow) {
                 return Some(Assignment { subflow: subflow.id, segment, kind: AssignmentKind::Reinjection });
             }
         }
         self.wants_more = false;
+        let more = window.available() > 0;
         for subflow in open() {
-            let more = window.available() > 0;
             let below = match Self::place(subflow, window, subflows) {
                 Place::After(below) if !more || below < self.free.len() => below,
                 Place::TooFar => continue,
@@ -297,3 +310,6 @@ impl Scheduler for Fbdt {
         self.wake
     }
 }
+
+#[cfg(test)]
+mod tests;

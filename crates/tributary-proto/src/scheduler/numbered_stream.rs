@@ -59,7 +59,7 @@ impl NumberedStream {
     /// Bytes a write may add now.
     #[must_use]
     pub fn room(&self) -> u64 {
-        self.send.write_room(STREAM) as u64
+        self.send.write_room(&self.send.streams[&STREAM]) as u64
     }
 
     /// Adds up to `bytes` and returns how many there was room for.

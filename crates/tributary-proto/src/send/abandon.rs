@@ -19,7 +19,7 @@ impl SendBuffer {
         }
         self.unnumbered -= stream.clear();
         (stream.abandoned, stream.fin_wanted, stream.fin_numbered) = (true, true, true);
-        stream.untaken = 0;
+        self.untaken -= std::mem::take(&mut stream.untaken);
         let (end, count) = (stream.offset, stream.unacknowledged as usize);
         let open =
             self.segments.iter_mut().filter(|segment| segment.head.stream == id && !segment.acknowledged);

@@ -134,23 +134,24 @@ impl Session {
         if self.life != Life::Open {
             return Err(WriteError::Closed);
         }
-        let room = self.room(id);
         let stream = self.send.streams.get(&id).ok_or(WriteError::NotOpen)?;
         match stream.stopped {
             Some(code) => Err(WriteError::Stopped(code)),
             None if stream.fin_wanted => Err(WriteError::NotOpen),
-            None if room == 0 => {
-                self.block(id, 1);
-                Err(WriteError::Blocked)
-            }
-            None => Ok(room),
+            None => match self.room(stream) {
+                0 => {
+                    self.block(id, 1);
+                    Err(WriteError::Blocked)
+                }
+                room => Ok(room),
+            },
         }
     }
 
     /// Bytes that a stream accepts now. While a subflow has nothing to send, the limit may be exceeded.
-    fn room(&self, id: StreamId) -> usize {
-        let unsent = self.send.unsent_room(id).max(if self.starved { GATHER_BELOW } else { 0 });
-        self.send.write_room(id).min(unsent)
+    fn room(&self, stream: &SendStream) -> usize {
+        let unsent = self.send.unsent_room(stream).max(if self.starved { GATHER_BELOW } else { 0 });
+        self.send.write_room(stream).min(unsent)
     }
 
     /// Takes a prefix of `data` without copying; returns its length, at least one.
@@ -202,7 +203,7 @@ impl Session {
         }
         // A message is written as a whole, so it may exceed the limit on bytes that no subflow has taken.
         self.writable(id)?;
-        if self.send.write_room(id) < bytes {
+        if self.send.streams.get(&id).is_some_and(|stream| self.send.write_room(stream) < bytes) {
             self.block(id, bytes);
             return Err(WriteError::Blocked);
         }
@@ -239,7 +240,9 @@ impl Session {
 
     /// A writer that could not write `bytes` waits for room.
     fn block(&mut self, id: StreamId, bytes: usize) {
-        self.send.refused |= self.send.session_room(id) < bytes;
+        let Some(stream) = self.send.streams.get(&id) else { return };
+        let refused = self.send.session_room(stream) < bytes;
+        self.send.refused |= refused;
         if let Some(stream) = self.send.streams.get_mut(&id)
             && !std::mem::replace(&mut stream.blocked, true)
         {
@@ -403,8 +406,9 @@ impl Session {
         let mut blocked = std::mem::take(&mut self.blocked_writers);
         let enough = WAKE_ROOM.min(self.config.send_buffer / 4);
         blocked.retain(|&id| {
-            let room = self.send.write_room(id) >= enough && (self.starved || self.send.wants_writer(id));
-            let wake = room || !self.send.streams.contains_key(&id);
+            let wake = self.send.streams.get(&id).is_none_or(|stream| {
+                self.send.write_room(stream) >= enough && (self.starved || self.send.wants_writer(stream))
+            });
             if wake {
                 self.expecting_until = Some(now + WRITES_AGAIN);
                 if let Some(stream) = self.send.streams.get_mut(&id) {
