@@ -4,7 +4,7 @@
 //! an *init* (pid 1 of the new namespace), which reaps orphans; and the *main* one, in which [`isolate`]
 //! returns. When the outer process dies for any reason, the kernel kills init, and with init every process of
 //! the namespace. Network namespaces and TUN devices are held only by file descriptors, so they disappear
-//! too.
+//! too. The outer process also removes main's temporary files, which a signal to main would leave.
 
 use crate::sys;
 use std::ffi::c_int;
@@ -72,7 +72,8 @@ pub fn is_isolated() -> bool {
 /// needed for permission. Call it at the start of `main`, before any thread or runtime starts.
 ///
 /// Returns only in the isolated process. The calling process waits for it and exits with its status (128 + n
-/// after signal n). A second call does nothing.
+/// after signal n). Temporary files that the isolated process makes with `tempfile` are in a directory that the
+/// calling process removes at its end. A second call does nothing.
 pub fn isolate() -> Result<(), IsolateError> {
     if is_isolated() {
         return Ok(());
@@ -89,10 +90,14 @@ pub fn isolate() -> Result<(), IsolateError> {
     enter_namespaces()?;
     let old_mask = block_signals().map_err(system("blocking signals"))?;
     let (watch, keep) = pipe().map_err(system("creating a pipe"))?;
+    let files = tempfile::Builder::new().prefix("tributary-").tempdir();
+    let files = files.map_err(system("creating a directory for temporary files"))?;
     let init = fork().map_err(system("starting the init process"))?;
     if init != 0 {
         drop(watch);
-        supervise(init, false); // holds `keep` until it exits
+        let code = supervise(init, false); // `keep` stays open until the exit
+        drop(files);
+        std::process::exit(code);
     }
     drop(keep);
     // The parent may have died before this call took effect; then its end of the pipe is closed.
@@ -102,10 +107,14 @@ pub fn isolate() -> Result<(), IsolateError> {
     }
     drop(watch);
     let main = fork().map_err(system("starting the main process"))?;
+    // Only the outer process removes the directory.
+    let files = files.keep();
     if main != 0 {
-        supervise(main, true);
+        std::process::exit(supervise(main, true));
     }
     restore_signals(&old_mask);
+    // Fails if something has set another directory before; then that one is used.
+    let _ = tempfile::env::override_temp_dir(&files);
     ISOLATED.store(true, Ordering::Relaxed);
     if let Err(error) = mount_proc() {
         tracing::debug!("keeping the /proc of the outer namespace: {error}");
@@ -189,9 +198,9 @@ fn restore_signals(mask: &libc::sigset_t) {
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, mask, core::ptr::null_mut()) };
 }
 
-/// Waits for `child`, forwarding signals to it, and exits with its status. With `reap`, also collects the
+/// Waits for `child`, forwarding signals to it, and returns its exit code. With `reap`, also collects the
 /// orphans that the kernel gives to an init.
-fn supervise(child: libc::pid_t, reap: bool) -> ! {
+fn supervise(child: libc::pid_t, reap: bool) -> c_int {
     let set = watched_signals();
     loop {
         // SAFETY: the set is valid and `info` is plain data that the call fills.
@@ -201,7 +210,7 @@ fn supervise(child: libc::pid_t, reap: bool) -> ! {
         };
         if signal == libc::SIGCHLD {
             if let Some(code) = collect(child, reap) {
-                std::process::exit(code);
+                return code;
             }
         } else if signal > 0 && code != SI_KERNEL {
             // A terminal signals the whole foreground group itself; only signals from `kill` must be
