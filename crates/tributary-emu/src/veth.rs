@@ -34,6 +34,21 @@ impl VethNetwork {
         Ok(network)
     }
 
+    /// Sets the congestion control of sockets whose program chooses none, in both namespaces.
+    ///
+    /// # Errors
+    /// [`NetworkError`] when the kernel does not have it.
+    pub fn set_congestion(&self, name: &str) -> Result<(), NetworkError> {
+        let write = || std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", name);
+        for namespace in [&self.client, &self.server] {
+            namespace
+                .run(write)
+                .and_then(|written| written)
+                .map_err(system(format!("choosing the congestion control {name}")))?;
+        }
+        Ok(())
+    }
+
     fn join(&self, path: usize) -> io::Result<()> {
         let name = Self::interface(path);
         self.client.run(|| Netlink::open()?.add_veth(&name, self.server.as_fd()))??;

@@ -20,6 +20,8 @@ use chain::{Chain, FILES, PATHS, Peer};
 const OBJECTS: [(&str, usize); 2] = [("small", 1 << 10), ("large", 1 << 20)];
 /// Connections of the transfer of large objects.
 const LARGE_CONNECTIONS: u32 = 16;
+/// Congestion control of all sockets. bbr, the default of some kernels, halves the bytes per second of every contestant.
+const CONGESTION: &str = "cubic";
 /// Requests per second, and bytes per second, over those of HAProxy.
 const RATIO: Wanted = Wanted::AtLeast(1.1);
 /// Largest peak of the resident memory of each end, MB.
@@ -129,6 +131,7 @@ fn turn(
     report: &mut ContestantReport,
 ) -> Result<(), BenchError> {
     let network = VethNetwork::create(PATHS)?;
+    network.set_congestion(CONGESTION)?;
     let web = chain::web(peer);
     let _nginx = Nginx::start_with(network.command(Side::Server, "nginx"), files, web, FILES)?;
     chain::wait_for(&network, Side::Server, web)?;
@@ -166,7 +169,7 @@ impl Report {
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
         let title = format!(
-            "{}: objects of 1 KiB over {} connections and of 1 MiB over {LARGE_CONNECTIONS}; medians of the rounds",
+            "{}, {CONGESTION}: objects of 1 KiB over {} connections and of 1 MiB over {LARGE_CONNECTIONS}; medians of the rounds",
             self.versions.join(", "),
             self.connections
         );
