@@ -1,4 +1,4 @@
-//! A child process that communicates in lines of JSON. Every wait has a time limit, and the process is killed when
+//! A child process that communicates in lines of JSON. Every wait has a time limit, and the process is ended when
 //! dropped. Not here: the meaning of the lines.
 
 use core::time::Duration;
@@ -13,6 +13,8 @@ use thiserror::Error;
 
 /// Time between two checks whether a terminated process has ended.
 const LOOK: Duration = Duration::from_millis(2);
+/// Time that a dropped process has to end after SIGTERM, for example to remove its socket, before it is killed.
+const END: Duration = Duration::from_secs(1);
 
 /// Why a child process gave no answer.
 #[derive(Debug, Error)]
@@ -150,7 +152,8 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail when it has ended already.
+        self.terminate(END);
+        // Both fail when it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -80,9 +80,12 @@ fn listen(role: &str) -> Result<(PathBuf, UnixListener)> {
         let _ = std::fs::remove_file(path);
     }
     let path = directory.join(format!("{role}-{}.sock", std::process::id()));
-    let _ = std::fs::remove_file(&path);
-    let listener =
-        UnixListener::bind(&path).with_context(|| format!("cannot listen on {}", path.display()))?;
+    // Other programs see the socket only once it listens. Until then they would take it for a stale one.
+    let unseen = path.with_extension("new");
+    let _ = std::fs::remove_file(&unseen);
+    let listener = UnixListener::bind(&unseen)
+        .and_then(|listener| std::fs::rename(&unseen, &path).map(|()| listener))
+        .with_context(|| format!("cannot listen on {}", path.display()))?;
     Ok((path, listener))
 }
 
@@ -95,12 +98,10 @@ fn sockets(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Whether a program that was killed left this socket: no process listens on it, and the process with the number in
-/// its name does not exist. A starting program exists before it listens.
+/// Whether a program that was killed left this socket: no process listens on it. The process number in its name proves
+/// nothing, because it may be that of another process or of another namespace.
 fn is_left(path: &Path) -> bool {
-    let number = path.file_stem().and_then(|stem| stem.to_str()?.rsplit_once('-')?.1.parse::<u32>().ok());
-    number.is_some_and(|number| !Path::new(&format!("/proc/{number}")).exists())
-        && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 /// Refuses a directory of another user, because that user could replace the socket.
@@ -204,11 +205,9 @@ fn ask_all(directory: &Path) -> Result<Vec<Value>> {
     for path in sockets(directory)? {
         match UnixStream::connect(&path) {
             Ok(stream) => proxies.push(ask(stream).with_context(|| format!("asking {}", path.display()))?),
-            Err(_) if is_left(&path) => {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 let _ = std::fs::remove_file(&path);
             }
-            // The program is just starting or ending.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
             Err(error) => eprintln!("tributary: {}: {error}", path.display()),
         }
     }
@@ -347,21 +346,18 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn a_socket_is_stale_when_its_process_has_ended() {
+    fn a_socket_on_which_no_process_listens_is_removed() {
         let directory = tempfile::tempdir().unwrap();
-        let mut gone = std::process::Command::new("true").spawn().unwrap();
-        gone.wait().unwrap();
-        let socket = |number: u32| directory.path().join(format!("serve-{number}.sock"));
-        let (left, own) = (socket(gone.id()), socket(std::process::id()));
-        let listening = [UnixListener::bind(&left).unwrap(), UnixListener::bind(&own).unwrap()];
-        assert!(!is_left(&left), "somebody listens");
-        drop(listening);
-        assert!(is_left(&left));
-        assert!(!is_left(&own), "the process may be about to listen");
-        assert!(!is_left(&directory.path().join("other.sock")));
         std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700))
             .unwrap();
+        // The number of a running process, as after a restart or from another namespace.
+        let path = directory.path().join(format!("serve-{}.sock", std::process::id()));
+        let listener = UnixListener::bind(&path).unwrap();
+        assert!(!is_left(&path), "this process listens");
+        drop(listener);
+        assert!(is_left(&path));
+        assert!(!is_left(&directory.path().join("other.sock")), "does not exist");
         assert!(ask_all(directory.path()).unwrap().is_empty());
-        assert!(!left.exists() && own.exists());
+        assert!(!path.exists());
     }
 }
