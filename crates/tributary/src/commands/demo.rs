@@ -38,12 +38,13 @@ fn tiles(arguments: &DemoArguments) -> Result<ExitCode> {
     let directory = match &arguments.tiles {
         Some(directory) => directory.clone(),
         None => {
+            let mut told = |share: f64| progress.at(0.3 * share, "cutting the video into tiles");
+            let tiles = demo::tiles_of(video.as_deref(), arguments.any_aspect, &output::cache(), &mut told)?;
             if let Some(path) = &video {
                 let (seconds, path) = (demo::LOOPED_SECONDS, path.display());
                 progress.note(&format!("plays the first {seconds} seconds of {path} in a loop"));
             }
-            let mut told = |share: f64| progress.at(0.3 * share, "cutting the video into tiles");
-            demo::tiles_of(video.as_deref(), arguments.any_aspect, &output::cache(), &mut told)?
+            tiles
         }
     };
     let settings = TiledSettings {
