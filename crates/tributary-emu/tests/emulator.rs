@@ -33,8 +33,8 @@ const CASES: [Case; 17] = [
     ("tun_queues_share_a_devices_packets", kernel::tun_queues_share_a_devices_packets),
     ("commands_find_the_network", kernel::commands_find_the_network),
     ("isolation_refuses_a_second_thread", leftovers::isolation_refuses_a_second_thread),
-    ("kill_nine_of_the_parent_leaves_nothing", leftovers::kill_nine_of_the_parent_leaves_nothing),
-    ("ctrl_c_ends_everything", leftovers::ctrl_c_ends_everything),
+    ("kill_nine_of_the_parent_leaves_no_process", leftovers::kill_nine_of_the_parent_leaves_no_process),
+    ("an_interrupted_emulation_leaves_nothing", leftovers::an_interrupted_emulation_leaves_nothing),
     ("exit_codes_are_passed_on", leftovers::exit_codes_are_passed_on),
 ];
 

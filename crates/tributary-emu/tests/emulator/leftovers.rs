@@ -1,7 +1,8 @@
-//! An emulation that is killed or fails leaves no process behind.
+//! An emulation that is killed or fails leaves no process behind, and one that is interrupted no temporary file.
 
 use crate::support::{isolated, network, start, two_paths};
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tributary_emu::{IsolateError, Side, isolate};
@@ -12,14 +13,15 @@ const MARK: &str = "TRIBUTARY_EMULATOR_MARK";
 /// Cases that only other cases start.
 pub const VICTIMS: [(&str, fn()); 2] = [("victim", victim), ("victim_exits", victim_exits)];
 
-/// Runs a network with a child on each side, prints `ready`, and waits to be killed.
+/// Runs a network with a child on each side, prints the path of a temporary directory, and waits to be killed.
 fn victim() {
     let network = network(&two_paths(47, 140));
     let sleeper = |side| network.command(side, "sleep").arg("1000").spawn().unwrap();
     let mut children = [sleeper(Side::Client), sleeper(Side::Server)];
     // An orphan: its parent exits at once, and the namespace's init adopts it.
     network.command(Side::Client, "sh").args(["-c", "sleep 1000 & exit 0"]).status().unwrap();
-    println!("ready");
+    let directory = tempfile::tempdir().unwrap();
+    println!("{}", directory.path().display());
     children.iter_mut().for_each(|child| _ = child.wait());
 }
 
@@ -45,12 +47,13 @@ fn interfaces() -> String {
     table.lines().filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned() + " ")).collect()
 }
 
-/// A running victim that has started its network.
-fn running_victim(mark: &str) -> Child {
+/// A running victim that has started its network, and its temporary directory.
+fn running_victim(mark: &str) -> (Child, PathBuf) {
     let mut victim = start("victim").env(MARK, mark).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(victim.stdout.take().unwrap()).lines();
     let first = lines.next().unwrap().unwrap();
-    if first != "ready" {
+    let directory = PathBuf::from(&first);
+    if !directory.is_dir() {
         println!("{first}");
         std::process::exit(victim.wait().unwrap().code().unwrap_or(1));
     }
@@ -60,13 +63,14 @@ fn running_victim(mark: &str) -> Child {
         assert!(began.elapsed() < Duration::from_secs(30), "outer, init, main and three sleepers");
         std::thread::yield_now();
     }
-    victim
+    (victim, directory)
 }
 
-/// Sends the signal to the victim alone and waits until all its processes have ended.
-fn end_with(signal: &str, mark: &str) -> Option<i32> {
+/// Sends the signal to the victim alone and waits until all its processes have ended. Returns its exit code, and the
+/// directory of its temporary files.
+fn end_with(signal: &str, mark: &str) -> (Option<i32>, PathBuf) {
     let before = interfaces();
-    let mut victim = running_victim(mark);
+    let (mut victim, directory) = running_victim(mark);
     let sent = Command::new("kill").args([signal, &victim.id().to_string()]).status().unwrap();
     assert!(sent.success());
     let status = victim.wait().unwrap();
@@ -75,16 +79,24 @@ fn end_with(signal: &str, mark: &str) -> Option<i32> {
         std::thread::yield_now();
     }
     assert_eq!(interfaces(), before);
-    status.code()
+    let files = directory.parent().unwrap().to_owned();
+    assert!(files.file_name().unwrap().to_string_lossy().starts_with("tributary-"), "{}", files.display());
+    (status.code(), files)
 }
 
-pub fn kill_nine_of_the_parent_leaves_nothing() {
-    assert_eq!(end_with("-KILL", &format!("kill-{}", std::process::id())), None);
+pub fn kill_nine_of_the_parent_leaves_no_process() {
+    let (code, files) = end_with("-KILL", &format!("kill-{}", std::process::id()));
+    assert_eq!(code, None);
+    // No process was left to remove them.
+    std::fs::remove_dir_all(files).unwrap();
 }
 
-pub fn ctrl_c_ends_everything() {
-    assert_eq!(end_with("-INT", &format!("int-{}", std::process::id())), Some(130));
-    assert_eq!(end_with("-TERM", &format!("term-{}", std::process::id())), Some(143));
+pub fn an_interrupted_emulation_leaves_nothing() {
+    for (signal, expected) in [("-INT", 130), ("-TERM", 143)] {
+        let (code, files) = end_with(signal, &format!("{signal}{}", std::process::id()));
+        assert_eq!(code, Some(expected));
+        assert!(!files.exists(), "{} is left", files.display());
+    }
 }
 
 pub fn exit_codes_are_passed_on() {
