@@ -19,7 +19,7 @@ use crate::workload::{Content, Video, Workload};
 use core::time::Duration;
 pub use head::generated_head;
 pub use outcome::{Outcome, Transport};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 use thiserror::Error;
 pub(crate) use tiled::play_emulated;
@@ -80,16 +80,6 @@ impl Settings {
         (bulk, self.seconds.saturating_sub(bulk).max(3))
     }
 
-    /// Checks that the video can be opened, before a long run begins.
-    ///
-    /// # Errors
-    /// [`LadderError::Unreadable`] names the file.
-    pub fn check(&self) -> Result<(), LadderError> {
-        let Some(path) = &self.video else { return Ok(()) };
-        let opened = std::fs::File::open(path);
-        opened.map(drop).map_err(|source| LadderError::Unreadable { path: path.clone(), source })
-    }
-
     fn encoded(&self) -> Video {
         Video {
             content: Content::Encoded {
@@ -102,6 +92,16 @@ impl Settings {
             ..Video::synthetic()
         }
     }
+}
+
+/// Checks that the video, if there is one, can be opened, before a long run begins.
+///
+/// # Errors
+/// [`LadderError::Unreadable`] names the file.
+pub fn check(video: Option<&Path>) -> Result<(), LadderError> {
+    let Some(path) = video else { return Ok(()) };
+    let opened = std::fs::File::open(path);
+    opened.map(drop).map_err(|source| LadderError::Unreadable { path: path.to_owned(), source })
 }
 
 /// Runs all measurements.

@@ -31,10 +31,11 @@ fn tiles(arguments: &DemoArguments) -> Result<ExitCode> {
     }
     // Refuse wrong names and traces before the long work begins.
     tiled::Viewpoint::new(viewer.clone())?;
+    let video = arguments.video.clone().or_else(|| first(Path::new(SAMPLES), "mp4"));
+    demo::check(video.as_deref())?;
     tributary_emu::isolate()?;
     output::directory(&arguments.out)?;
     let mut progress = Progress::new();
-    let video = arguments.video.clone().or_else(|| first(Path::new(SAMPLES), "mp4"));
     let directory = match &arguments.tiles {
         Some(directory) => directory.clone(),
         None => {
@@ -92,7 +93,7 @@ fn untiled(arguments: &DemoArguments) -> Result<ExitCode> {
         cache: output::cache(),
         command: output::command_line(),
     };
-    settings.check()?;
+    demo::check(settings.video.as_deref())?;
     tributary_emu::isolate()?;
     output::directory(&arguments.out)?;
     if arguments.imu {
