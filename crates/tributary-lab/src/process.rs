@@ -123,9 +123,11 @@ impl Process {
     /// There is no exit code if the process is still running or was killed by a signal.
     pub fn terminate(&mut self, most: Duration) -> (Duration, Option<i32>) {
         let told = Instant::now();
-        let pid = rustix::process::Pid::from_child(&self.child);
-        // It may have ended by itself; this is detected below.
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        // A process that was waited for has no number any more; another one may have it.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let pid = rustix::process::Pid::from_child(&self.child);
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
         let code = self.wait(most);
         (told.elapsed().min(most), code)
     }
