@@ -7,9 +7,7 @@
 use bytes::Bytes;
 use core::time::Duration;
 use tributary_coding::CoefficientKey;
-use tributary_coding::cotag::{
-    AccessPoint, Config, Device, Gateway, Mode, Payload, decode, encode, encode_report,
-};
+use tributary_cotag::{AccessPoint, Config, Device, Gateway, Mode, Payload, decode, encode, encode_report};
 use tributary_types::Instant;
 
 const BUFFER: usize = 64;
@@ -57,7 +55,7 @@ pub fn gateway(data: &[u8]) {
             gateway.handle_report(&bytes);
         }
         for _ in 0..command >> 6 {
-            use tributary_coding::cotag::Transmit::{Every, One};
+            use tributary_cotag::Transmit::{Every, One};
             if let Some(One(sent) | Every(sent)) = gateway.poll_transmit(command & 32 != 0) {
                 decode(&sent).expect("it sends packets");
             }

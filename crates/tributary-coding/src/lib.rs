@@ -2,7 +2,6 @@
 //!
 #![doc = include_str!("../README.md")]
 
-pub mod cotag;
 pub mod erasure;
 mod field;
 mod kernel;

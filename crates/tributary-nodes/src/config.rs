@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use tributary_coding::CoefficientKey;
-use tributary_coding::cotag;
+use tributary_cotag as cotag;
 use tributary_net::Key;
 
 /// Most access points of a node.

@@ -6,8 +6,8 @@
 //! changed, 3 a true message. The bytes are added to a true datagram by exclusive or, so that mutations begin at valid ones.
 
 use crate::hop::{Hop, Received, SILENCE};
-use crate::message::HopMessage;
 use core::time::Duration;
+use tributary_cotag::HopMessage;
 use tributary_types::Instant;
 
 const KEY: [u8; 32] = [7; 32];

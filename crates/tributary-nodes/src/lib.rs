@@ -11,7 +11,7 @@
 //! # }
 //! ```
 //!
-//! Not here: the coding and what to send (`tributary_coding::cotag`), devices and datagrams (`tributary_tun`).
+//! Not here: what is coded and what may be sent when (`tributary_cotag`), devices and datagrams (`tributary_tun`).
 //! Linux only. Bytes on the wire: the envelope of `hop` around the packets of
 //! `docs/models/cotag.md`.
 
@@ -22,10 +22,8 @@ mod error;
 pub mod fuzz;
 mod hop;
 mod inner;
-mod message;
 mod metrics;
 mod node;
-mod pace;
 mod status;
 pub mod tunnel;
 

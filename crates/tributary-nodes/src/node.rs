@@ -5,7 +5,6 @@
 
 mod access_point;
 mod device;
-mod flows;
 mod gateway;
 mod inside;
 mod peer;

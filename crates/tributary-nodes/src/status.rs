@@ -4,7 +4,7 @@
 use crate::hop::Refusals;
 use serde::Serialize;
 use std::fmt::Write;
-use tributary_coding::cotag::Counters;
+use tributary_cotag::Counters;
 
 /// One hop to another node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -2,19 +2,18 @@
 //! and packets of the device to the gateway. When its radio is silent it gives the originals that the radio has not
 //! delivered back to the gateway, which sends them over another access point. Does not inspect inner packets.
 
-use super::peer::{Offer, Peer, receive};
+use super::peer::{Peer, receive};
 use super::{Running, Work, clock, key};
 use crate::config::{AccessPointConfig, Settings};
 use crate::error::NodeError;
 use crate::hop::Hop;
-use crate::message::HopMessage;
 use crate::status::{InnerStatus, Status};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
-use tributary_coding::cotag::{AccessPoint as Machine, Config, Mode, PacketBuffer, is_original};
+use tributary_cotag::{AccessPoint as Machine, Config, HopMessage, Mode, Offer, PacketBuffer, is_original};
 use tributary_net::Key;
 use tributary_tun::{ReceiveBatch, UdpSocket};
 use tributary_types::Instant;
@@ -130,7 +129,7 @@ impl AccessPoint {
 
     /// Gives what a silent radio has not delivered back to the gateway. `is_read`: no answer of the device waits.
     fn give_back(&mut self, now: Instant, is_read: bool) {
-        let pace = &self.down[0].pace;
+        let pace = self.down[0].pace();
         let Some(newest) = pace.newest() else {
             // A new session counts its datagrams from zero.
             self.unanswered.clear();
@@ -152,7 +151,7 @@ impl AccessPoint {
 
     fn transmit(&mut self, now: Instant) {
         let down = &mut self.down[0];
-        while down.hop.is_established() && down.pace.space() >= self.link_mtu {
+        while down.hop.is_established() && down.pace().space() >= self.link_mtu {
             if let Some(packet) = self.plain.pop_front() {
                 self.status.packets_out += 1;
                 self.status.bytes_out += packet.len() as u64;
@@ -160,7 +159,7 @@ impl AccessPoint {
                 continue;
             }
             // The machine returns redundant packets last, and only if the radio's queue is short.
-            let Some(packet) = self.machine.poll_transmit(down.pace.is_spare()) else { return };
+            let Some(packet) = self.machine.poll_transmit(down.pace().is_spare()) else { return };
             let number = down.send(now, &HopMessage::Coded(&packet), true);
             if let Some(number) = number.filter(|_| is_original(&packet) && self.unanswered.len() < KEPT) {
                 self.unanswered.push_back((number, packet));
@@ -171,8 +170,8 @@ impl AccessPoint {
     /// Room for data from the gateway.
     fn offer(&self) -> Offer {
         let waiting = (self.machine.waiting() + self.plain.len()) as u64;
-        let (room, capacity) = self.down[0].pace.offer(waiting * self.link_mtu);
-        Offer { room, capacity, loss: self.down[0].pace.loss() }
+        let (room, capacity) = self.down[0].pace().offer(waiting * self.link_mtu);
+        Offer { room, capacity, loss: self.down[0].pace().loss() }
     }
 }
 
@@ -188,7 +187,7 @@ impl Work for AccessPoint {
         if *ready & DOWN != 0 && self.receive_down(now) {
             *ready &= !DOWN;
         }
-        self.machine.expect_loss(self.down[0].pace.loss());
+        self.machine.expect_loss(self.down[0].pace().loss());
         self.give_back(now, *ready & DOWN == 0);
         self.transmit(now);
         let offer = self.offer();

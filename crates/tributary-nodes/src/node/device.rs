@@ -3,20 +3,20 @@
 //! points that both send, one is enough for an acknowledgement, because the next acknowledgement replaces it.
 
 use super::inside::Inside;
-use super::peer::{Offer, Peer, receive};
+use super::peer::{Peer, receive};
 use super::{Running, Work, clock, key};
 use crate::config::{DeviceConfig, Settings};
 use crate::error::NodeError;
 use crate::hop::Hop;
 use crate::inner::{flow, is_bare_acknowledgement};
-use crate::message::HopMessage;
 use crate::status::Status;
 use aws_lc_rs::rand::SecureRandom;
 use core::time::Duration;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
-use tributary_coding::cotag::{self, PacketBuffer};
+use tributary_cotag as cotag;
+use tributary_cotag::{HopMessage, Offer, PacketBuffer};
 use tributary_net::{Key, KeyError};
 use tributary_tun::{ReceiveBatch, UdpSocket};
 use tributary_types::Instant;

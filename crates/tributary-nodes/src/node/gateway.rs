@@ -1,16 +1,13 @@
 //! The gateway's runtime: packets from the TUN device become coded messages to the access points; packets of
 //! the device go into the TUN device.
 
-use super::flows::FlowTable;
 use super::inside::Inside;
-use super::peer::{Offer, Peer, receive};
+use super::peer::{Peer, receive};
 use super::{Running, Work, clock, key};
 use crate::config::{GatewayConfig, Mode, Settings};
 use crate::error::NodeError;
 use crate::hop::{Hop, ReplayWindow};
 use crate::inner::flow;
-use crate::message::HopMessage;
-use crate::pace::in_time;
 use crate::status::{InnerStatus, Status};
 use bytes::Bytes;
 use core::time::Duration;
@@ -18,7 +15,8 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::time::SystemTime;
-use tributary_coding::cotag::{self, PacketBuffer, Transmit};
+use tributary_cotag as cotag;
+use tributary_cotag::{FlowTable, HopMessage, Offer, PacketBuffer, Transmit, in_time};
 use tributary_tun::{ReceiveBatch, UdpSocket};
 use tributary_types::Instant;
 
@@ -126,7 +124,7 @@ impl Gateway {
 
     /// Most packets that may wait.
     fn queue(&self) -> usize {
-        let rate: u64 = self.peers.iter().map(|peer| peer.pace.rate()).sum();
+        let rate: u64 = self.peers.iter().map(|peer| peer.pace().rate()).sum();
         let packets = in_time(rate, QUEUE) / self.link_mtu;
         (packets as usize).clamp(LEAST_QUEUE, MOST_QUEUE)
     }
@@ -155,7 +153,7 @@ impl Gateway {
 
     fn transmit(&mut self, now: Instant) {
         for (peer, plain) in self.peers.iter_mut().zip(&mut self.plain) {
-            while peer.pace.space() >= self.link_mtu
+            while peer.pace().space() >= self.link_mtu
                 && let Some(packet) = plain.pop_front()
             {
                 peer.send(now, &HopMessage::Plain(&packet), true);
@@ -166,9 +164,9 @@ impl Gateway {
         }
         self.returned.retain(|(over, _)| now < *over);
         loop {
-            let open = |peer: &Peer| peer.hop.is_established() && peer.pace.space() >= self.link_mtu;
+            let open = |peer: &Peer| peer.hop.is_established() && peer.pace().space() >= self.link_mtu;
             let ready = self.peers.iter_mut().filter(|peer| open(peer));
-            let Some(best) = ready.max_by_key(|peer| peer.pace.ease()) else { return };
+            let Some(best) = ready.max_by_key(|peer| peer.pace().ease()) else { return };
             // These are late, so they are sent before later packets.
             if let Some((_, bytes)) = self.returned.pop_front() {
                 best.send(now, &HopMessage::Coded(&bytes), true);
@@ -176,7 +174,7 @@ impl Gateway {
             }
             // The machine returns redundant packets last, and only if less than half of the access point's room
             // is in flight.
-            match self.machine.poll_transmit(best.pace.is_spare()) {
+            match self.machine.poll_transmit(best.pace().is_spare()) {
                 Some(Transmit::One(bytes)) => _ = best.send(now, &HopMessage::Coded(&bytes), true),
                 Some(Transmit::Every(bytes)) => {
                     self.peers
@@ -213,7 +211,7 @@ impl Work for Gateway {
             *ready &= !SOCKET;
         }
         let lively = self.peers.iter().filter(|peer| peer.is_lively(now));
-        self.machine.expect_losses(lively.map(|peer| peer.pace.loss()));
+        self.machine.expect_losses(lively.map(|peer| peer.pace().loss()));
         self.machine.handle_timeout(now);
         if *ready & TUN != 0 && self.read_inside(now) {
             *ready &= !TUN;

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use tributary_coding::cotag::{AccessPoint, Counters, LossMeter};
+use tributary_cotag::{AccessPoint, Counters, LossMeter};
 use tributary_types::Instant;
 
 use super::airtime::Airtime;

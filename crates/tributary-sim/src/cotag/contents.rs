@@ -1,6 +1,6 @@
 //! The inner packets behind the coded ones.
 //!
-//! The machines of `tributary_coding::cotag` code real bytes. In virtual time an inner packet is represented
+//! The machines of `tributary_cotag` code real bytes. In virtual time an inner packet is represented
 //! by the eight bytes of its number, so that coefficients, ranks and losses are real and payload costs no
 //! time. Decoded numbers are looked up here. Sizes on links are those of the whole packets, including the
 //! padding of combinations.
@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use tributary_coding::cotag::{Payload, decode};
 use tributary_coding::rlnc::Vector;
+use tributary_cotag::{Payload, decode};
 use tributary_types::Instant;
 
 use crate::packet::Packet;

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use tributary_coding::cotag::{Counters, Device, LossMeter};
+use tributary_cotag::{Counters, Device, LossMeter};
 use tributary_types::Instant;
 
 use super::contents::Contents;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use tributary_coding::cotag::{Gateway, Transmit};
+use tributary_cotag::{Gateway, Transmit};
 use tributary_types::Instant;
 
 use super::contents::Contents;

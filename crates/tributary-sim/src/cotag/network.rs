@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use tributary_coding::CoefficientKey;
-use tributary_coding::cotag::{AccessPoint, Config, Device, Gateway, Mode};
+use tributary_cotag::{AccessPoint, Config, Device, Gateway, Mode};
 use tributary_link::{DelaySpec, LinkConfig, LinkSpec, MAX_RATE, QueueSpec};
 use tributary_types::{Bitrate, DataSize, Instant, Rng};
 

@@ -1,6 +1,6 @@
 //! Schemes by name: the transport of the flows and the rule of the gateway.
 
-use tributary_coding::cotag::Mode;
+use tributary_cotag::Mode;
 
 /// The transport of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,6 +13,7 @@ const SANS_IO: &[&str] = &[
     "tributary-types",
     "tributary-cc",
     "tributary-coding",
+    "tributary-cotag",
     "tributary-link",
     "tributary-player",
     "tributary-proto",

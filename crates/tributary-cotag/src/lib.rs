@@ -1,33 +1,34 @@
-//! COTAG (coded taking and giving): the gateway, the access point and the device as sans-IO machines.
+//! COTAG (coded taking and giving): the nodes and the hops between them, sans-IO.
 //!
-//! The gateway groups packets into cohorts of one interval T and sends them, and combinations of them, over
-//! several access points to one device. *Taking*: redundant packets are sent in spare time. *Giving*: the
-//! rest of a cohort is dropped when a later one needs the link. Labels drive the nodes, so their clocks need
-//! not agree.
-//!
-//! Not here: sockets, authentication between nodes (a forged packet must never reach these machines), and the
-//! measurement of a link's queue: the driver says whether a link has spare time.
-//! Source: Wu, Huang and Ramanathan, "COded Taking And Giving (COTAG)", §4; `docs/models/cotag.md`.
+#![doc = include_str!("../README.md")]
 
 mod access_point;
 mod buffer;
 mod device;
+mod flows;
 mod gateway;
+mod hop;
 mod loss;
+mod message;
+mod pace;
 mod packet;
 mod queue;
 
 pub use access_point::AccessPoint;
 pub use buffer::PacketBuffer;
 pub use device::Device;
+pub use flows::FlowTable;
 pub use gateway::{Gateway, Transmit};
+pub use hop::{HopControl, Offer};
 pub use loss::LossMeter;
+pub use message::{Feedback, HopMessage, Loss};
+pub use pace::{Pace, in_time};
 pub use packet::{Header, Need, PacketError, Payload, decode, encode, encode_report, is_original};
 
-use crate::prf::CoefficientKey;
-use crate::rlnc::{Basis, Generation};
 use core::time::Duration;
 use serde::Serialize;
+use tributary_coding::CoefficientKey;
+use tributary_coding::rlnc::{Basis, Generation};
 
 /// The default interval T: a lost packet is repaired within a few milliseconds, and at 100 Mbit/s a cohort has 18 packets of
 /// 1400 bytes. Faster systematic cohorts end when they are full.

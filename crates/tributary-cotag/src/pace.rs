@@ -1,5 +1,4 @@
 //! How much may be sent on a hop: the receiver's room, and on a radio link slightly more than fills the link.
-//! Sans-IO.
 //!
 //! The receiver's feedback names the newest packet it has; all packets up to that have left the link,
 //! received or lost. A radio link's window is rate × (smallest round trip + 4 ms, or + an eighth of it). The rate is the
@@ -91,7 +90,7 @@ impl Extreme {
 
 /// The sending side of a hop.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub struct Pace {
     /// Whether this is a radio link, whose queue must stay short.
     is_radio: bool,
     sent: VecDeque<Sent>,
@@ -119,7 +118,9 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    pub(crate) fn new(is_radio: bool) -> Self {
+    /// `is_radio`: the link's queue must stay short.
+    #[must_use]
+    pub fn new(is_radio: bool) -> Self {
         Self {
             is_radio,
             sent: VecDeque::new(),
@@ -143,7 +144,7 @@ impl Pace {
     }
 
     /// A packet of `bytes` with this number has been sent.
-    pub(crate) fn on_sent(&mut self, now: Instant, number: u64, bytes: usize) {
+    pub fn on_sent(&mut self, now: Instant, number: u64, bytes: usize) {
         if self.in_flight() == 0 {
             self.heard = now;
             if self.arrivals.back().is_none_or(|(at, _)| now.saturating_since(*at) >= MEASURED) {
@@ -165,7 +166,7 @@ impl Pace {
     }
 
     /// Processes feedback.
-    pub(crate) fn on_feedback(&mut self, now: Instant, feedback: &Feedback) {
+    pub fn on_feedback(&mut self, now: Instant, feedback: &Feedback) {
         (self.heard, self.quiet, self.stalled) = (now, false, false);
         if self.newest.is_some_and(|newest| feedback.newest < newest) {
             return; // Overtaken by later feedback.
@@ -231,7 +232,8 @@ impl Pace {
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) has something to do.
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
         let stall = (self.in_flight() > 0 && !self.stalled).then(|| self.heard + self.patience());
         self.quiet_at().filter(|_| !self.quiet).into_iter().chain(stall).min()
     }
@@ -250,7 +252,7 @@ impl Pace {
     /// Detects that the link is silent. Packets in flight stay there: a radio that was blocked still has them, and a
     /// second window on top of them would overflow its queue. Feedback for a later packet, for example a ping,
     /// ends their flight if they are lost.
-    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+    pub fn handle_timeout(&mut self, now: Instant) {
         self.quiet |= self.quiet_at().is_some_and(|at| now >= at);
         if self.in_flight() > 0 && !self.stalled && now >= self.heard + self.patience() {
             self.stalled = true;
@@ -261,43 +263,50 @@ impl Pace {
     }
 
     /// Starts again with another session, whose packet numbers begin at zero.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         *self = Self::new(self.is_radio);
     }
 
     /// Bytes sent that may still be on the link.
-    pub(crate) fn in_flight(&self) -> u64 {
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
         self.total - self.off
     }
 
     /// Whether packets were not answered and nothing has arrived since.
-    pub(crate) fn is_stalled(&self) -> bool {
+    #[must_use]
+    pub fn is_stalled(&self) -> bool {
         self.stalled
     }
 
     /// Whether a radio has been silent for longer than its queue explains: it is blocked, or about to stall. Data should
     /// take another way, but the radio may still be used.
-    pub(crate) fn is_quiet(&self) -> bool {
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
         self.quiet || self.stalled
     }
 
     /// The newest packet that the peer has answered.
-    pub(crate) fn newest(&self) -> Option<u64> {
+    #[must_use]
+    pub fn newest(&self) -> Option<u64> {
         self.newest
     }
 
     /// Bytes a second, as measured.
-    pub(crate) fn rate(&self) -> u64 {
+    #[must_use]
+    pub fn rate(&self) -> u64 {
         self.rate.value().unwrap_or(0)
     }
 
     /// The smallest recent round trip.
-    pub(crate) fn round_trip(&self) -> Option<Duration> {
+    #[must_use]
+    pub fn round_trip(&self) -> Option<Duration> {
         self.rtt.value().map(Duration::from_nanos)
     }
 
     /// Share of packets lost on the way to the device, once known.
-    pub(crate) fn loss(&self) -> Option<f64> {
+    #[must_use]
+    pub fn loss(&self) -> Option<f64> {
         self.loss
     }
 
@@ -319,13 +328,15 @@ impl Pace {
     }
 
     /// Bytes that may be sent.
-    pub(crate) fn space(&self) -> u64 {
+    #[must_use]
+    pub fn space(&self) -> u64 {
         if self.stalled { 0 } else { self.limit().saturating_sub(self.in_flight()) }
     }
 
     /// Whether the link has time for redundant packets: less than half of the queue that the window allows in front
     /// of a radio is there, or less than half of the receiver's room is in flight.
-    pub(crate) fn is_spare(&self) -> bool {
+    #[must_use]
+    pub fn is_spare(&self) -> bool {
         let limit = if self.is_radio {
             // What is sent in a round trip does not queue.
             let on_the_way = in_time(self.rate(), self.round_trip().unwrap_or_default());
@@ -337,13 +348,15 @@ impl Pace {
     }
 
     /// Free share of the receiver's capacity, in 1/65536; the next packet goes where it is largest.
-    pub(crate) fn ease(&self) -> u64 {
+    #[must_use]
+    pub fn ease(&self) -> u64 {
         self.space() * 65_536 / self.capacity.max(1)
     }
 
     /// The offer to the previous node: the room for data from it, with `held` bytes already waiting here, and
     /// the room if nothing waits.
-    pub(crate) fn offer(&self, held: u64) -> (u32, u32) {
+    #[must_use]
+    pub fn offer(&self, held: u64) -> (u32, u32) {
         let window = self.window();
         let capacity = window.saturating_add(in_time(self.rate(), HELD)).saturating_add(LEAST_HELD);
         let taken = if self.is_quiet() { capacity } else { self.in_flight() + held };
@@ -353,7 +366,8 @@ impl Pace {
 }
 
 /// Bytes at this rate (bytes a second) in this time.
-pub(crate) fn in_time(rate: u64, time: Duration) -> u64 {
+#[must_use]
+pub fn in_time(rate: u64, time: Duration) -> u64 {
     (u128::from(rate) * time.as_nanos() / 1_000_000_000) as u64
 }
 

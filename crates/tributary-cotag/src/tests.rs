@@ -1,10 +1,10 @@
 //! A gateway, two access points and a device in virtual time, over links that lose packets.
 
 use super::*;
-use crate::rlnc::{Encoder, Vector, VectorSet};
 use bytes::Bytes;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
+use tributary_coding::rlnc::{Encoder, Vector, VectorSet};
 use tributary_types::{Instant, Rng};
 
 fn config(mode: Mode) -> Config {

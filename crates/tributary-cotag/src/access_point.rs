@@ -9,8 +9,8 @@
 use super::packet::{Header, Payload, decode, encode};
 use super::queue::{Queue, Waiting};
 use super::{Config, Counters, GENERATION, Mode, Strays, Verdict, ahead};
-use crate::rlnc::{Recoder, Vector};
 use bytes::Bytes;
+use tributary_coding::rlnc::{Recoder, Vector};
 
 /// Mixes made in one multiplication.
 const BATCH: usize = 4;

@@ -1,10 +1,10 @@
-//! The access point of each flow that is not coded. Sans-IO.
+//! The access point of each flow that is not coded.
 //!
 //! A new flow gets the access point with the fewest flows and keeps it while that access point answers, so
 //! that its packets stay in order and no link idles while another carries most flows.
 
 use core::time::Duration;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use tributary_types::Instant;
 
 /// A flow without packets for this long does not count.
@@ -14,14 +14,14 @@ const MOST: usize = 1024;
 
 /// The flows.
 #[derive(Debug, Default)]
-pub(super) struct FlowTable {
+pub struct FlowTable {
     /// Access point and last packet.
-    flows: HashMap<u64, (usize, Instant)>,
+    flows: BTreeMap<u64, (usize, Instant)>,
 }
 
 impl FlowTable {
     /// The access point of this flow's packet, one of `lively`; `None` if that is empty.
-    pub(super) fn route(&mut self, now: Instant, flow: u64, lively: &[usize]) -> Option<usize> {
+    pub fn route(&mut self, now: Instant, flow: u64, lively: &[usize]) -> Option<usize> {
         if let Some((point, used)) = self.flows.get_mut(&flow)
             && lively.contains(point)
         {

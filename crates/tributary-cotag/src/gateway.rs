@@ -7,9 +7,9 @@
 use super::packet::{Header, LENGTH, Need, Payload, decode, encode, encode_original, put_symbol};
 use super::queue::{Queue, Waiting};
 use super::{Config, Counters, GENERATION, MAX_PACKET, Mode, PacketBuffer, ahead};
-use crate::rlnc::{Encoder, MAX_SYMBOLS, Vector};
 use bytes::Bytes;
 use std::collections::VecDeque;
+use tributary_coding::rlnc::{Encoder, MAX_SYMBOLS, Vector};
 use tributary_types::Instant;
 
 /// The gateway's next packet.

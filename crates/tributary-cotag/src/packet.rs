@@ -20,8 +20,8 @@
 //! A mix of a full generation costs 24 + 32 bytes. Not here: authentication (the nodes' envelope).
 
 use super::{MAX_PACKET, PacketBuffer};
-use crate::rlnc::{Vector, VectorSet};
 use bytes::{BufMut, Bytes};
+use tributary_coding::rlnc::{Vector, VectorSet};
 
 const VERSION: u8 = 0xc1;
 const HEADER: usize = 24;

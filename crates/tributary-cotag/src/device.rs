@@ -9,9 +9,9 @@
 
 use super::packet::{Header, MAX_NEEDS, Need, Payload, decode, encode_report};
 use super::{Config, Counters, GENERATION, Mode, Strays, Verdict, ahead};
-use crate::rlnc::{Decoder, Progress, Vector};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
+use tributary_coding::rlnc::{Decoder, Progress, Vector};
 use tributary_types::Instant;
 
 /// The received part of a generation.

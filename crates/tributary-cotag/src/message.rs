@@ -10,36 +10,40 @@
 //! | 0x45… or 0x6… | an IP packet that is not coded | gateway to device |
 
 /// Bytes of a numbered packet before the IP packet.
-pub(crate) const NUMBERED: usize = 13;
+const NUMBERED: usize = 13;
 const FEEDBACK: usize = 23;
 
 /// Feedback of a hop's receiver to its sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Feedback {
+pub struct Feedback {
     /// Newest packet number received.
-    pub(crate) newest: u64,
+    pub newest: u64,
     /// Age of `newest`, µs.
-    pub(crate) age: u32,
+    pub age: u32,
     /// Bytes that may be sent after `newest`.
-    pub(crate) room: u32,
+    pub room: u32,
     /// The room if the receiver holds nothing.
-    pub(crate) capacity: u32,
+    pub capacity: u32,
     /// Share of the packets that are lost on the way to the device.
-    pub(crate) loss: Loss,
+    pub loss: Loss,
 }
 
 /// A share of lost packets in 1/65535 of all, or unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Loss(Option<u16>);
+pub struct Loss(Option<u16>);
 
 impl Loss {
     const UNKNOWN: u16 = u16::MAX;
 
-    pub(crate) fn new(share: Option<f64>) -> Self {
+    /// This share of all packets, 0 to 1; `None`: unknown.
+    #[must_use]
+    pub fn new(share: Option<f64>) -> Self {
         Self(share.map(|share| (share * 65_535.0).clamp(0.0, 65_534.0) as u16))
     }
 
-    pub(crate) fn share(self) -> Option<f64> {
+    /// The share, 0 to 1, if it is known.
+    #[must_use]
+    pub fn share(self) -> Option<f64> {
         self.0.map(|share| f64::from(share) / 65_535.0)
     }
 
@@ -54,19 +58,25 @@ impl Loss {
 
 /// A message from one node to the next.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum HopMessage<'a> {
+pub enum HopMessage<'a> {
+    /// What has arrived, and what may be sent.
     Feedback(Feedback),
-    /// Start, number, packet.
+    /// A packet from the device: number of the device's start, packet number, IP packet.
     Numbered(u32, u64, &'a [u8]),
+    /// Asks for feedback.
     Ping,
+    /// A COTAG packet given back to the gateway.
     Returned(&'a [u8]),
+    /// A COTAG packet.
     Coded(&'a [u8]),
+    /// An IP packet that is not coded.
     Plain(&'a [u8]),
 }
 
 impl<'a> HopMessage<'a> {
     /// Parses a message; `None` when it is invalid.
-    pub(crate) fn read(bytes: &'a [u8]) -> Option<Self> {
+    #[must_use]
+    pub fn read(bytes: &'a [u8]) -> Option<Self> {
         let long = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_be_bytes);
         let short = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
         match bytes.first()? {
@@ -87,7 +97,7 @@ impl<'a> HopMessage<'a> {
     }
 
     /// Appends it to `out`.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+    pub fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Feedback(feedback) => {
                 out.push(1);
