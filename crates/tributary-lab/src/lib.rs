@@ -27,6 +27,7 @@ pub mod summary;
 pub mod sweep;
 pub mod tiled;
 pub mod transport;
+pub mod tunnel;
 pub mod workload;
 
 pub use cell::{Cell, Queue};

@@ -25,7 +25,6 @@ mod inner;
 mod metrics;
 mod node;
 mod status;
-pub mod tunnel;
 
 pub use config::{
     AccessPointConfig, Coding, DeviceConfig, GatewayConfig, Inner, KnownPoint, Mode, Prefix, ReachedPoint,

@@ -5,8 +5,8 @@ use super::flows::{self, Inside, Pair, connect, saturate, stream};
 use super::{COTAG, ContestantReport, MPTCP, NODES, Plan, STREAM_LINK, StreamReport};
 use crate::BenchError;
 use tributary_emu::{Host, Network, RelayNetwork, Side};
+use tributary_lab::tunnel::Tunnel;
 use tributary_link::Scenario;
-use tributary_nodes::tunnel::Tunnel;
 use tributary_nodes::{Coding, Mode};
 
 /// The tunnel without links.

@@ -6,8 +6,9 @@ use anyhow::Result;
 use std::process::ExitCode;
 use tributary_emu::run_command;
 use tributary_lab::sdn::{Sides, sides};
+use tributary_lab::tunnel;
 use tributary_link::Scenario;
-use tributary_nodes::{Coding, tunnel};
+use tributary_nodes::Coding;
 
 pub(crate) fn run(arguments: &EmuRunArguments) -> Result<ExitCode> {
     let scenario = Scenario::find(&arguments.scenario)?;

@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tributary_emu::{Host, RelayNetwork};
+use tributary_lab::tunnel::Tunnel;
 use tributary_link::{LinkSpec, LossSpec, PathSpec, Scenario};
-use tributary_nodes::tunnel::Tunnel;
 use tributary_nodes::{Coding, Mode, Status};
 use tributary_types::Bitrate;
 

@@ -3,10 +3,6 @@
 //!
 //! Call [`tributary_emu::isolate`] first.
 
-use crate::{
-    AccessPointConfig, Coding, DeviceConfig, GatewayConfig, Inner, KnownPoint, NodeError, Prefix,
-    ReachedPoint, Running, Status,
-};
 use core::time::Duration;
 use std::ffi::OsString;
 use std::io;
@@ -19,6 +15,10 @@ use thiserror::Error;
 use tributary_emu::{Audit, Host, NetworkError, RelayNetwork};
 use tributary_link::Scenario;
 use tributary_net::{Key, KeyError};
+use tributary_nodes::{
+    AccessPointConfig, Coding, DeviceConfig, GatewayConfig, Inner, KnownPoint, NodeError, Prefix,
+    ReachedPoint, Running, Status,
+};
 
 /// Ports of the gateway and of the access points.
 const GATEWAY_PORT: u16 = 7100;
