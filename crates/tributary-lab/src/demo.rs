@@ -10,9 +10,9 @@ mod stills;
 mod tiled;
 mod tiles;
 
+use crate::audits;
 use crate::cell::Cell;
 use crate::error::LabError;
-use crate::machine;
 use crate::run::run as measure;
 use crate::transport;
 use crate::workload::{Content, Video, Workload};
@@ -27,6 +27,7 @@ pub use tiled::{TiledDemoError, TiledOutcome, TiledSettings, run_tiled};
 pub use tiles::{LOOPED_SECONDS, TilesError, tiles_of};
 use tributary_link::Scenario;
 use tributary_proto::transport::{TransportName, UnknownName};
+use tributary_report::machine;
 use tributary_stream::LadderError;
 
 /// Distance of the player to the live edge: a GoP of one second, and half a second to bridge a blockage.
@@ -134,7 +135,7 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Outcome, DemoE
     info.seeds = vec![settings.scenario.seed];
     info.congestion = format!("{}, asserted on both ends of every transport", settings.congestion);
     let runs = transports.iter().flat_map(|t| [&t.bulk, &t.live]);
-    info.audit = Some(machine::audit(runs));
+    info.audit = Some(audits::of_runs(runs));
     let mut set = |name: &str, value: String| _ = info.configuration.insert(name.to_owned(), value);
     set("scenario", format!("{}: {}", settings.scenario.name, settings.scenario.description));
     set("base RTT", format!("{} ms", settings.scenario.rtt.as_secs_f64() * 1e3));

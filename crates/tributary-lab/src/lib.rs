@@ -4,6 +4,7 @@
 //! [`RunResult`]. [`demo`] and [`reproduce`] consist of cells. Everything here requires a call of
 //! [`tributary_emu::isolate`] at the start of `main`, and the hidden command `endpoint` in the program.
 
+pub mod audits;
 pub mod cell;
 pub mod demo;
 pub mod emulate;
@@ -12,7 +13,6 @@ pub mod error;
 pub mod figures;
 pub mod film;
 pub mod kernel;
-pub mod machine;
 pub mod messages;
 pub mod nginx;
 pub mod players;

@@ -1,10 +1,11 @@
 //! Statistics, result schema, tables, plots and HTML reports.
 //!
 //! Input is plain numbers in stated units. Output is text: a table for the terminal, CSV, Markdown, SVG, or one HTML
-//! file that needs no network. Nothing here measures, reads a clock or opens a file.
+//! file that needs no network. Only [`machine`] reads a clock and files of the system; nothing here measures.
 
 mod escape;
 pub mod html;
+pub mod machine;
 pub mod plot;
 pub mod schema;
 pub mod stats;

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let arguments = commands::Cli::parse();
     if let Some(commit) = option_env!("TRIBUTARY_COMMIT") {
-        tributary_lab::machine::built_from(commit);
+        tributary_report::machine::built_from(commit);
     }
     match commands::dispatch(arguments) {
         Ok(code) => code,

@@ -4,8 +4,8 @@
 mod page;
 
 use super::{DemoError, Progress, START_UP, Settings};
+use crate::audits;
 use crate::cell::Cell;
-use crate::machine;
 use crate::messages::MessageFlow;
 use crate::result::RunResult;
 use crate::run::run as measure;
@@ -14,6 +14,7 @@ use page::Row;
 use serde::Serialize;
 use std::time::Instant;
 use tributary_proto::transport::TransportName;
+use tributary_report::machine;
 use tributary_report::{RunInfo, Table};
 
 /// Kernel MPTCP with a connection for each flow, its scheduler in a session, and the product's scheduler; sessions
@@ -53,7 +54,7 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<ImuOutcome, De
     run.seconds = Some(began.elapsed().as_secs_f64());
     run.seeds = vec![settings.scenario.seed];
     run.congestion.clone_from(&settings.congestion);
-    run.audit = Some(machine::audit(runs.iter()));
+    run.audit = Some(audits::of_runs(runs.iter()));
     let scenario = format!("{}: {}", settings.scenario.name, settings.scenario.description);
     run.configuration.insert("scenario".to_owned(), scenario);
     let messages = "imu: 1000 messages of 64 bytes a second; audio: 50 of 320";

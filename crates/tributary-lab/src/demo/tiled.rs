@@ -20,12 +20,12 @@ use tributary_tiles::{TiledError, TiledVideo};
 
 use super::Progress;
 use crate::kernel;
-use crate::machine;
 use crate::process::{Process, ProcessError, own_program};
 use crate::result::AuditNote;
 use crate::tiled::{
     self, Beside, Kept, Played, Spool, StillError, TiledResult, ViewError, Viewed, ViewerConfig, Viewpoint,
 };
+use tributary_report::machine;
 
 /// Timeout for a server to become ready, and for a client to exit after its last picture.
 const GRACE: Duration = Duration::from_secs(30);

@@ -9,8 +9,8 @@ use super::judge;
 use super::matrix::{Cell, CellError, Selection, cells};
 use super::paper::Paper;
 use super::sample::{Labels, Metric, Sample};
+use crate::audits;
 use crate::demo::Progress;
-use crate::machine;
 use crate::result::World;
 use crate::sweep::execute::{Effort, Report, execute};
 use crate::sweep::{Shard, Store, key};
@@ -19,6 +19,7 @@ use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Instant;
+use tributary_report::machine;
 use tributary_report::{Reproduction, RunInfo};
 
 /// Time to set up and take down an emulated run.
@@ -207,7 +208,7 @@ fn describe(
     match settings.selection.world {
         World::Emu => {
             let judged = samples.iter().filter_map(|s| Some((s.title(), s.audit.as_ref()?)));
-            info.audit = Some(machine::audit_notes(judged.collect::<Vec<_>>().into_iter()));
+            info.audit = Some(audits::of_notes(judged.collect::<Vec<_>>().into_iter()));
         }
         World::Sim => set("world", "simulated: the same on every machine for the same seeds".to_owned()),
     }

@@ -4,7 +4,7 @@
 use super::groups::{Group, Spread};
 use super::plan::{Plan, Work};
 use super::row::Row;
-use crate::machine;
+use tributary_report::machine;
 use tributary_report::{
     Bars, Cell, Column, HtmlReport, Interval, KeyFigure, RunInfo, Table, Tone, plot::Bar,
 };

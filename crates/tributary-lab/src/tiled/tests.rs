@@ -125,7 +125,7 @@ async fn a_viewer_on_loopback_sees_the_video_over_every_transport() {
         assert!(quality.viewport.mean_db >= quality.viewport.worst_db - 1e-9);
         let moments = viewed.moments().unwrap();
         assert!(moments.iter().all(|m| m.images.len() == 2 && m.images[0].bytes.starts_with(&[0xff, 0xd8])));
-        let page = page("test", &[&result], &moments, &crate::machine::run_info("test"));
+        let page = page("test", &[&result], &moments, &tributary_report::machine::run_info("test"));
         assert!(page.contains("data:image/jpeg") && page.contains("worst 5 %"));
         let json = serde_json::to_string(&result).unwrap();
         assert_eq!(serde_json::from_str::<TiledResult>(&json).unwrap().load, result.load);

@@ -17,8 +17,8 @@ use tributary_bench::{
     churn, coding, dash, emulator, end, flood, handoff, idle, memory, objects, proxy, sessions, tunnel,
     unshaped,
 };
-use tributary_lab::machine;
 use tributary_report::Table;
+use tributary_report::machine;
 
 /// Benchmarks: each prints the ratio with its peer, measured in the same run.
 ///

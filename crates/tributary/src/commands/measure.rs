@@ -8,10 +8,10 @@ use serde::Serialize;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use tributary_lab::emulate::{self, Asked};
-use tributary_lab::machine;
 use tributary_lab::simulate::{Files, Request, summary};
 use tributary_lab::{Queue, RunResult, SessionSettings, run as measure};
 use tributary_link::{Scenario, WorkloadSpec};
+use tributary_report::machine;
 use tributary_types::DataSize;
 
 /// Default scenario.

@@ -10,13 +10,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use tributary_lab::machine;
 use tributary_lab::tiled::{
     self, Concealment, DiskSource, PlayConfig, TileServer, TiledVideo, ViewerConfig, Viewpoint,
 };
 use tributary_net::transport::SESSION_DEFAULT;
 use tributary_net::transport::{TransportConfig, TransportName};
 use tributary_net::{Common, Key, PathConfig};
+use tributary_report::machine;
 use tributary_types::Bitrate;
 
 /// Tiled 360° video, live: a server, and a headless viewer that measures its quality.

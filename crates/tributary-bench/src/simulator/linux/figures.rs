@@ -1,7 +1,7 @@
 //! Windows over time of simulator and kernel in one plot, as SVG files and one HTML report.
 
 use super::{Overlay, Report, Window};
-use tributary_lab::machine;
+use tributary_report::machine;
 use tributary_report::{HtmlReport, Plot, Series, TimeSeries, Tone};
 
 /// Bytes of a full segment.

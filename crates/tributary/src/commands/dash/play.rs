@@ -12,13 +12,13 @@ use std::time::Duration;
 use tributary_dash::client::{self, Carriage, ClientConfig, Glimpse, Happened, Outcome, Road, Steering};
 use tributary_dash::controller::Token;
 use tributary_dash::tls::Trust;
-use tributary_lab::machine;
 use tributary_net::transport::{Certificates, TransportConfig, TransportName};
 use tributary_net::{Common, Key};
 use tributary_player::PlayState;
 use tributary_player::abr;
 use tributary_player::dash::play::{Counting, Settings};
 use tributary_player::engine;
+use tributary_report::machine;
 use tributary_report::{HtmlReport, KeyFigure, RunInfo, Series, TimeSeries, Tone};
 
 /// Play a DASH title without showing it, and record the quality, stalls and switches of the playback.

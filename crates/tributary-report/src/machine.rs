@@ -1,10 +1,9 @@
-//! Where and when an experiment ran, for the foot of every report.
+//! Where, when and by which commit a result was made, for the foot of every report.
 
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
-use tributary_report::{RunInfo, schema};
 
-use crate::result::{AuditNote, RunResult};
+use crate::schema::RunInfo;
 
 static COMMIT: OnceLock<String> = OnceLock::new();
 
@@ -25,30 +24,6 @@ pub fn run_info(command: &str) -> RunInfo {
         machine: machine(),
         ..RunInfo::default()
     }
-}
-
-/// Summary of the emulator's audits of all runs.
-#[must_use]
-pub fn audit<'a>(results: impl Iterator<Item = &'a RunResult> + Clone) -> schema::Audit {
-    audit_notes(results.map(|r| (format!("{} {} {}", r.scenario, r.transport, r.congestion), &r.audit)))
-}
-
-/// As [`audit`], for runs with their names.
-#[must_use]
-pub fn audit_notes<'a>(notes: impl Iterator<Item = (String, &'a AuditNote)> + Clone) -> schema::Audit {
-    let all = notes.clone().count();
-    let worst = notes.clone().map(|(_, note)| note.delay_error_p99_us).fold(0.0, f64::max);
-    let repeated = notes.clone().filter(|(_, note)| note.attempts > 1).count();
-    let invalid: Vec<String> = notes
-        .filter(|(_, note)| !note.valid)
-        .map(|(name, note)| format!("{name}: {}", note.reasons.join(", ")))
-        .collect();
-    let verdict = match invalid.len() {
-        0 => "all valid".to_owned(),
-        n => format!("{n} still invalid after repetition, kept ({})", invalid.join("; ")),
-    };
-    let detail = format!("{all} runs, {verdict}; {repeated} repeated; delay error p99 at most {worst:.0} µs");
-    schema::Audit { valid: invalid.is_empty(), detail }
 }
 
 /// The commit that the program or this library was built from. If it is unknown, the commit that is checked out in
