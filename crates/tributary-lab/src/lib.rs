@@ -25,7 +25,6 @@ pub mod sdn;
 pub mod simulate;
 pub mod summary;
 pub mod sweep;
-pub mod tiled;
 pub mod transport;
 pub mod tunnel;
 pub mod workload;

@@ -22,10 +22,10 @@ use super::Progress;
 use crate::kernel;
 use crate::process::{Process, ProcessError, own_program};
 use crate::result::AuditNote;
-use crate::tiled::{
+use tributary_report::machine;
+use tributary_stream::viewing::{
     self, Beside, Kept, Played, Spool, StillError, TiledResult, ViewError, Viewed, ViewerConfig, Viewpoint,
 };
-use tributary_report::machine;
 
 /// Timeout for a server to become ready, and for a client to exit after its last picture.
 const GRACE: Duration = Duration::from_secs(30);
@@ -99,7 +99,7 @@ pub fn run_tiled(
     let mut audits = Vec::new();
     let contestants = [(settings.viewer.allocator.as_str(), "session"), RIVAL];
     for (at, (allocator, transport)) in contestants.iter().enumerate() {
-        let label = tiled::viewing::label(&transport.parse().expect("both are names of the registry"));
+        let label = viewing::label(&transport.parse().expect("both are names of the registry"));
         progress(0.35 * at as f64, &format!("{allocator} on {label}: playing {} s", settings.seconds));
         let (played, audit) = play_emulated(settings, (allocator, transport), files.path())?;
         kept.push((*allocator, label, played));
@@ -124,7 +124,7 @@ pub fn run_tiled(
     set("viewing", format!("{} s, one after the other through the same trace", settings.seconds));
     let viewings: Vec<TiledResult> = viewed.into_iter().map(|viewed| viewed.result).collect();
     let title = format!("demo · tiled 360° · {}", settings.scenario.name);
-    let page = tiled::page(&title, &viewings.iter().collect::<Vec<_>>(), &moments, &info);
+    let page = viewing::page(&title, &viewings.iter().collect::<Vec<_>>(), &moments, &info);
     progress(1.0, "writing the report");
     Ok((TiledOutcome { viewings, run: info }, page))
 }
@@ -226,7 +226,7 @@ fn viewer_arguments(viewer: &ViewerConfig) -> Vec<std::ffi::OsString> {
     for path in &viewer.crowd {
         add("--crowd", path.as_os_str());
     }
-    add("--concealment", tiled::concealment_name(viewer.concealment).as_ref());
+    add("--concealment", viewing::concealment_name(viewer.concealment).as_ref());
     add("--assumed-rate", (viewer.assumed.as_bps() / 1_000_000).max(1).to_string().as_ref());
     add("--field", format!("{}x{}", viewer.field.0, viewer.field.1).as_ref());
     if let Some(plans) = viewer.plans {
@@ -281,7 +281,7 @@ fn moments(viewed: &mut [Viewed]) -> Result<Vec<Beside>, StillError> {
         }
         pictures.extend(original.map(|source| (source, "the original".to_owned())));
         let captioned: Vec<_> = pictures.iter().map(|(picture, words)| (picture, words.clone())).collect();
-        moments.push(Beside { words, images: tiled::pictures(&captioned)? });
+        moments.push(Beside { words, images: viewing::pictures(&captioned)? });
     }
     Ok(moments)
 }

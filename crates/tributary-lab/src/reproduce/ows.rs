@@ -32,7 +32,7 @@ use tributary_video::head::Format;
 use super::{Outcome, Paper, PaperError, ReproduceError, Selection};
 use crate::demo::{Progress, TiledDemoError};
 use crate::result::World;
-use crate::tiled::{ViewerConfig, psnr_cap};
+use tributary_stream::viewing::{ViewerConfig, psnr_cap};
 
 use audience::{Audience, AudienceError};
 use clip::{Clip, ClipError, ClipInfo};

@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tributary_lab::demo::{self, Settings, TiledSettings};
-use tributary_lab::tiled;
 use tributary_link::Scenario;
+use tributary_stream::viewing;
 
 /// Possible directory of a sample video beside a checkout.
 const SAMPLES: &str = "../shared/data/video-overpass";
@@ -30,7 +30,7 @@ fn tiles(arguments: &DemoArguments) -> Result<ExitCode> {
         });
     }
     // Refuse wrong names and traces before the long work begins.
-    tiled::Viewpoint::new(viewer.clone())?;
+    viewing::Viewpoint::new(viewer.clone())?;
     let video = arguments.video.clone().or_else(|| first(Path::new(SAMPLES), "mp4"));
     demo::check(video.as_deref())?;
     tributary_emu::isolate()?;
@@ -62,14 +62,14 @@ fn tiles(arguments: &DemoArguments) -> Result<ExitCode> {
     let json = serde_json::to_string(&outcome)?;
     output::file(&arguments.out, "demo.json", &json)?;
     let results: Vec<_> = outcome.viewings.iter().collect();
-    output::file(&arguments.out, "demo.svg", &tiled::figure(&results))?;
+    output::file(&arguments.out, "demo.svg", &viewing::figure(&results))?;
     let page = output::file(&arguments.out, "demo.html", &page)?;
     if arguments.json {
         output::line(&json)?;
         eprintln!("report: {}", page.display());
         return Ok(ExitCode::SUCCESS);
     }
-    output::line(&tiled::table(&results).to_text())?;
+    output::line(&viewing::table(&results).to_text())?;
     for result in &results {
         output::line(&result.sentence())?;
     }

@@ -12,7 +12,7 @@ use tributary_lab::World;
 use tributary_lab::demo::tiles_of;
 use tributary_lab::reproduce::Page;
 use tributary_lab::reproduce::ows::{self, Reproduced, STARTING, Settings};
-use tributary_lab::tiled::psnr_cap;
+use tributary_stream::viewing::psnr_cap;
 use tributary_video::head::Format;
 
 /// OWS: quality of tiled 360° video over WiFi and WiGig, by allocator and transport.

@@ -10,14 +10,15 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use tributary_lab::tiled::{
-    self, Concealment, DiskSource, PlayConfig, TileServer, TiledVideo, ViewerConfig, Viewpoint,
-};
 use tributary_net::transport::SESSION_DEFAULT;
 use tributary_net::transport::{TransportConfig, TransportName};
 use tributary_net::{Common, Key, PathConfig};
 use tributary_report::machine;
+use tributary_stream::tiled::{Account, ServedTiles};
+use tributary_stream::viewing::{self, DiskSource, PlayConfig, TileServer, ViewerConfig, Viewpoint};
+use tributary_tiles::TiledVideo;
 use tributary_types::Bitrate;
+use tributary_video::rd::Concealment;
 
 /// Tiled 360° video, live: a server, and a headless viewer that measures its quality.
 #[derive(Debug, Subcommand)]
@@ -129,12 +130,12 @@ fn serve(arguments: StreamServeArguments) -> Result<ExitCode> {
 }
 
 /// The log line about a viewer that has left.
-fn account(peer: SocketAddr, served: &tiled::ServedTiles, json: bool) -> String {
+fn account(peer: SocketAddr, served: &ServedTiles, json: bool) -> String {
     let (counters, outcome) = (served.counters, &served.outcome);
     let error = outcome.as_ref().err().map(ToString::to_string);
     if json {
         let account = served.account.map(|account| {
-            let tiled::Account { asked, in_time, late } = account;
+            let Account { asked, in_time, late } = account;
             serde_json::json!({ "asked": asked, "in_time": in_time, "late": late, "dropped": account.dropped() })
         });
         let line =
@@ -186,13 +187,13 @@ fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
         info.seconds = Some(began.elapsed().as_secs_f64());
         info.congestion = arguments.transport.congestion.clone().unwrap_or_else(|| "the system's".to_owned());
         let moments = viewed.moments()?;
-        let page = tiled::page("tiled 360° video", &[&viewed.result], &moments, &info);
+        let page = viewing::page("tiled 360° video", &[&viewed.result], &moments, &info);
         std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))?;
     }
     if arguments.json {
         output::line(&serde_json::to_string(&viewed.result)?)?;
     } else {
-        let table = tiled::table(&[&viewed.result]).to_text();
+        let table = viewing::table(&[&viewed.result]).to_text();
         output::line(&format!(
             "{table}\n{}\n{}\n{}",
             viewed.result.sentence(),

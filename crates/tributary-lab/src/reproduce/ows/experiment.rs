@@ -24,7 +24,7 @@ use crate::reproduce::runner::Experiment;
 use crate::reproduce::sample::{Metric, Sample};
 use crate::result::World;
 use crate::sweep::key;
-use crate::tiled::ViewerConfig;
+use tributary_stream::viewing::ViewerConfig;
 
 /// The metrics.
 const METRICS: [Metric; 15] = [

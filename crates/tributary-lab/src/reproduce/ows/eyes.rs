@@ -17,7 +17,7 @@ use tributary_video::viewport::FieldOfView;
 use super::OwsError;
 use super::motion::STARTING;
 use super::viewing::{Shown, Task};
-use crate::tiled::{StillError, pictures};
+use tributary_stream::viewing::{StillError, pictures};
 
 /// Size of the viewport's pictures in a report, pixels; the aspect ratio is that of the field of view.
 const VIEWPORT: (usize, usize) = (640, 448);

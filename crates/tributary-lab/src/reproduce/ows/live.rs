@@ -1,7 +1,7 @@
 //! A viewing on real sockets through the emulator, and the same viewing in the simulator: the same clip, head, other
 //! viewers, network, player settings and allocator.
 //!
-//! Tiles that arrived in time are decoded and measured the same way on both sides (`crate::tiled::measure`), so
+//! Tiles that arrived in time are decoded and measured the same way on both sides (`tributary_stream::viewing::measure`), so
 //! differences come from the transfer. The simulated viewing is also measured from the table, like the simulator's
 //! own cells. Both ends are the program's own commands, `stream serve` and `stream play`.
 
@@ -19,7 +19,7 @@ use super::viewing::{Seen, Task, UPDATED, plans};
 use crate::demo::{TiledDemoError, TiledSettings, play_emulated};
 use crate::reproduce::sample::Sample;
 use crate::result::AuditNote;
-use crate::tiled::{Played, Spool, ViewerConfig, Viewpoint, measure};
+use tributary_stream::viewing::{Played, Spool, ViewerConfig, Viewpoint, measure};
 
 /// Metrics that are measured on both viewings; those of the simulated one have the prefix `simulated_`.
 const BOTH: [&str; 4] = ["quality", "late", "left_out", "in_time"];
@@ -147,7 +147,7 @@ fn looked_at(
 ) -> Result<Vec<Seen>, TiledDemoError> {
     let (trace, settings) = (viewpoint.trace(), viewpoint.measure_settings());
     let measured = measure((video, record), spool, trace, settings, &mut |_| ())
-        .map_err(crate::tiled::ViewError::from)?;
+        .map_err(tributary_stream::viewing::ViewError::from)?;
     let seen = measured.gops.iter().zip(&record.slots).map(|(gop, slot)| Seen {
         mse: gop.viewport_mse,
         late: gop.late_share,

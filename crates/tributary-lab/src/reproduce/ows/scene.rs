@@ -14,7 +14,7 @@ use tributary_types::{Bitrate, Instant};
 use super::OwsError;
 use crate::result::World;
 use crate::sweep::key;
-use crate::tiled::ViewerConfig;
+use tributary_stream::viewing::ViewerConfig;
 
 /// Congestion control of every subflow.
 pub const CONGESTION: &str = "cubic";

@@ -173,7 +173,7 @@ fn load(results: &[&TiledResult]) -> TimeSeries {
     for (at, result) in results.iter().enumerate() {
         let slots = || result.record.slots.iter();
         let gop_s = result.gop_ms / 1e3;
-        let points = |of: &dyn Fn(&tributary_stream::tiled::SlotRecord) -> f64| {
+        let points = |of: &dyn Fn(&crate::tiled::SlotRecord) -> f64| {
             slots().map(|slot| (f64::from(slot.slot) * gop_s, mbps(result, of(slot)))).collect::<Vec<_>>()
         };
         let tone = TONES[at % TONES.len()];

@@ -15,6 +15,8 @@ use tributary_video::rd::Concealment;
 use tributary_video::tiles::TileGrid;
 
 use super::*;
+use crate::tiled::Account;
+use tributary_tiles::TiledVideo;
 
 /// A directory of tiles, deleted with its last user.
 struct Clip(tempfile::TempDir);
@@ -141,13 +143,13 @@ fn only_tiles_that_arrived_in_time_are_measured() {
     let tiles = video.grid().tiles() as u16;
     // Tiles are the finest in slot 0, the coarsest in slot 1, and late in slot 2.
     let mut spool = Spool::temporary().unwrap();
-    let mut record = tributary_stream::tiled::TiledRecord { gop_ms: 1000.0, ..Default::default() };
+    let mut record = crate::tiled::TiledRecord { gop_ms: 1000.0, ..Default::default() };
     record.start_up_ms = Some(1000.0);
     for (slot, quality) in [(0, 0), (1, 2), (2, 0)] {
         let gop = slot % 2;
         for tile in 0..tiles {
             let (at, quality_at) = (usize::from(tile), usize::from(quality));
-            let arrived = tributary_stream::tiled::TileArrived {
+            let arrived = crate::tiled::TileArrived {
                 slot,
                 gop,
                 tile,
@@ -158,7 +160,7 @@ fn only_tiles_that_arrived_in_time_are_measured() {
             };
             spool.push(&arrived).unwrap();
         }
-        record.slots.push(tributary_stream::tiled::SlotRecord {
+        record.slots.push(crate::tiled::SlotRecord {
             slot,
             gop,
             planned: (0..tiles).map(|tile| (tile, quality)).collect(),

@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use super::{Kept, PlayConfig, PlayFailure, Played, Spool, label, play};
+use crate::tiled::{self, Planner, PlayerSettings, TiledRecord};
 use thiserror::Error;
-use tributary_stream::tiled::{self, Planner, PlayerSettings, TiledRecord};
-use tributary_stream::viewing::{Kept, PlayConfig, PlayFailure, Played, Spool, label, play};
 use tributary_tiles::{TiledError, TiledVideo};
 use tributary_types::Bitrate;
 use tributary_video::allocation::UnknownAllocator;
@@ -296,7 +296,7 @@ impl Viewpoint {
         Ok(Viewed { result, measured })
     }
 
-    fn same(&self, reference: &TiledVideo, video: &tributary_stream::tiled::Video) -> Result<(), ViewError> {
+    fn same(&self, reference: &TiledVideo, video: &crate::tiled::Video) -> Result<(), ViewError> {
         let (ours, theirs) = (reference.table().layout(), &video.layout);
         let differs = if ours.grid != theirs.grid {
             "its grid differs"

@@ -1,8 +1,8 @@
 //! The results of one viewing, with all its conditions.
 
+use crate::tiled::{SlotRecord, TiledRecord};
 use serde::{Deserialize, Serialize};
 use tributary_report::{Cell, Column, Table};
-use tributary_stream::tiled::{SlotRecord, TiledRecord};
 use tributary_tiles::TiledVideo;
 use tributary_video::metrics::{MOST_DB, Summary};
 use tributary_video::rd::Concealment;

@@ -18,8 +18,8 @@ use tributary_video::viewport::{FieldOfView, Viewer};
 
 use super::motion::{Motion, MotionMeter};
 use super::stills::Stills;
-use tributary_stream::tiled::TiledRecord;
-use tributary_stream::viewing::{Spool, SpoolError, Spooled};
+use super::{Spool, SpoolError, Spooled};
+use crate::tiled::TiledRecord;
 
 /// Number of points of S-PSNR. S-PSNR is computed once per GoP; it differs from that of the full set by hundredths of
 /// a decibel.
@@ -213,7 +213,7 @@ impl<'a> Looking<'a> {
 
     fn slot(
         &mut self,
-        slot: &tributary_stream::tiled::SlotRecord,
+        slot: &crate::tiled::SlotRecord,
         decoded: &Decoded,
         trace: &HeadTrace,
     ) -> Result<GopQuality, MeasureError> {
