@@ -11,7 +11,6 @@ pub mod emulate;
 pub mod endpoint;
 pub mod error;
 pub mod figures;
-pub mod film;
 pub mod kernel;
 pub mod messages;
 pub mod nginx;

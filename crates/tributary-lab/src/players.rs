@@ -9,8 +9,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::film::PICTURES_PER_SECOND;
 use crate::process::{Process, ProcessError};
+use tributary_stream::film::PICTURES_PER_SECOND;
 
 /// Time limit for VLC's answer.
 const ANSWER: Duration = Duration::from_secs(5);

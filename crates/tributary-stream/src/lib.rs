@@ -7,6 +7,7 @@
 
 mod arrivals;
 mod bulk;
+pub mod film;
 pub mod ladder;
 mod live;
 mod object;

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tributary_lab::film::{Film, Source, make};
+use tributary_stream::film::{Film, Source, make};
 use tributary_types::Bitrate;
 
 /// Make a video file of one bitrate for progressive playback: H.264 in an MPEG transport stream.

@@ -12,7 +12,6 @@ use super::super::matrix::{Cell, CellError};
 use super::super::runner::Experiment;
 use super::super::sample::Sample;
 use super::{CREDIT, CUT, Ending, Handoff, cut, described, ending, failed, mbps, network, refused};
-use crate::film::{self, Film, Source};
 use crate::kernel;
 use crate::nginx::Nginx;
 use crate::players::{Noticed, Player};
@@ -26,6 +25,7 @@ use tributary_link::Direction;
 use tributary_net::Key;
 use tributary_net::transport::{TransportConfig, TransportName};
 use tributary_player::progressive;
+use tributary_stream::film::{self, Film, Source};
 
 /// Seconds by which the film is longer than the run.
 const FILM_MARGIN_S: u32 = 5;

@@ -1,7 +1,7 @@
 //! A video file of one bitrate for progressive playback: H.264 in an MPEG transport stream, made by ffmpeg from any input.
 //!
 //! A transport stream is read from its beginning to its end; other containers make players seek first. Not here: the server
-//! and the players ([`crate::players`]).
+//! and the players.
 
 use std::path::Path;
 use std::process::Command;
