@@ -10,8 +10,8 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 .NOTPARALLEL:
 
 demo: setup
-	cargo build --locked --release --package tributary
-	target/release/tributary demo $(ARGS)
+	cargo build --locked --release --package tributary --package tributary-lab-cli
+	target/release/tributary-lab demo $(ARGS)
 
 test: setup
 	scripts/test

@@ -42,6 +42,15 @@ def program() -> Path:
 
 
 @pytest.fixture
+def laboratory(program: Path) -> Path:
+    """`tributary-lab`, which is beside `tributary`."""
+    path = program.with_name("tributary-lab")
+    if not path.exists():
+        refuse(f"{path} is absent: run cargo build")
+    return path
+
+
+@pytest.fixture
 def peer(in_sandbox: None) -> Iterator[list[str]]:
     """What runs a command in a namespace behind two links with MPTCP. It has 10.77.1.1 and 10.77.2.1, this side .2."""
 

@@ -1,4 +1,4 @@
-"""Switches and the path controller between client and server of an emulated network: `tributary emu run --sdn`, and the
+"""Switches and the path controller between client and server of an emulated network: `tributary-lab emu run --sdn`, and the
 decision engine's experiment."""
 
 import json
@@ -116,9 +116,9 @@ def site(tmp_path: Path) -> Path:
     return site
 
 
-def emulated(program: Path, site: Path, server: str, client: list[str | Path]) -> tuple[int, Any, str]:
+def emulated(laboratory: Path, site: Path, server: str, client: list[str | Path]) -> tuple[int, Any, str]:
     """Exit status, what the client printed as JSON, and standard error."""
-    words: list[str | Path] = [program, "emu", "run", site.parent / "two-radios.toml", "--sdn", "--json"]
+    words: list[str | Path] = [laboratory, "emu", "run", site.parent / "two-radios.toml", "--sdn", "--json"]
     return outcome([*words, f"--server={server}", "--", "python3", "-c", *client])
 
 
@@ -130,9 +130,9 @@ def outcome(words: list[str | Path]) -> tuple[int, Any, str]:
     return done.returncode, json.loads(done.stdout or "null"), done.stderr
 
 
-def test_a_scenario_with_switches_and_a_controller(program: Path, site: Path) -> None:
+def test_a_scenario_with_switches_and_a_controller(laboratory: Path, site: Path) -> None:
     server = f"exec python3 -m http.server --directory '{site}' 8080 >&2"
-    status, found, errors = emulated(program, site, server, [LOOK])
+    status, found, errors = emulated(laboratory, site, server, [LOOK])
     assert status == 7, errors
     assert found["answers"] == ["it's here"] * 2
     ends = [(path["local"], path["remote"]) for path in found["paths"]]
@@ -145,11 +145,13 @@ def test_a_scenario_with_switches_and_a_controller(program: Path, site: Path) ->
     assert json.loads(errors.splitlines()[-1])["seconds"] > 0
 
 
-def test_the_decision_engine_plays_over_the_kernels_mptcp_on_both_paths(program: Path, site: Path) -> None:
+def test_the_decision_engine_plays_over_the_kernels_mptcp_on_both_paths(
+    laboratory: Path, program: Path, site: Path
+) -> None:
     key = site.parent / "key"
     subprocess.run([program, "keygen", "--out", key], check=True, capture_output=True)
     server = f"exec '{program}' dash serve '{site}' --listen 0.0.0.0:8080 --quic 10.77.1.1:7001 --key '{key}' >&2"
-    status, found, errors = emulated(program, site, server, [PLAY, program, key])
+    status, found, errors = emulated(laboratory, site, server, [PLAY, program, key])
     assert status == 0, errors
     outcome = found["outcome"]
     assert outcome["transports"] == ["mptcp"], outcome["events"]
@@ -163,9 +165,9 @@ def test_the_decision_engine_plays_over_the_kernels_mptcp_on_both_paths(program:
     assert all(path["rtt_ms"] >= RTT_MS * 0.95 - 0.3 for path in start["paths"]), start
 
 
-def test_the_experiment_plays_a_title_behind_switches_and_in_the_simulator(program: Path, tmp_path: Path) -> None:
+def test_the_experiment_plays_a_title_behind_switches_and_in_the_simulator(laboratory: Path, tmp_path: Path) -> None:
     (tmp_path / "short.toml").write_text(PAPER)
-    words: list[str | Path] = [program, "reproduce", tmp_path / "short.toml", "--world", "emu", "--json"]
+    words: list[str | Path] = [laboratory, "reproduce", tmp_path / "short.toml", "--world", "emu", "--json"]
     status, found, errors = outcome([*words, "--out", tmp_path / "out"])
     assert status == 0, errors
     [sample] = found["samples"]

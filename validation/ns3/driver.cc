@@ -1,6 +1,6 @@
 // One bulk transfer (or n of them) over one bottleneck in ns-3, measured the way the simulator's own runs are.
 //
-// A yardstick for `tributary bench simulator`, built against Debian's libns3-dev 3.37; nothing that runs for a user
+// A yardstick for `tributary-lab bench simulator`, built against Debian's libns3-dev 3.37; nothing that runs for a user
 // links to it. One source host and one sink host joined by a point-to-point link: drop-tail queue in bytes at the
 // source's device, no queue discipline above it, Bernoulli loss at the receiver, a return direction that is as fast
 // and never full. Prints one JSON object. README.md beside this file says what each parameter is and why.

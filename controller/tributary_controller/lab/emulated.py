@@ -1,10 +1,10 @@
 """Switches, a controller, a client and a server over the links of an emulated network; runs a command on the client.
 
-    tributary emu run SCENARIO --server 'exec PYTHON -m tributary_controller.lab.stay' -- \\
+    tributary-lab emu run SCENARIO --server 'exec PYTHON -m tributary_controller.lab.stay' -- \\
         PYTHON -m tributary_controller.lab.emulated [--server COMMAND] -- COMMAND...
 
 Each path of the scenario is a link between two switches, one at the client's radio and one at the server's: as in life,
-a radio cannot use another one's link. `tributary emu run --sdn` gives these commands. The client's command finds the
+a radio cannot use another one's link. `tributary-lab emu run --sdn` gives these commands. The client's command finds the
 emulator's variables, and the controller's REST interface at TRIBUTARY_CONTROLLER. Ends with the command's exit status.
 """
 
@@ -52,14 +52,14 @@ def server_process() -> str:
             stays = b"tributary_controller.lab.stay" in (directory / "cmdline").read_bytes()
             if stays and directory.name != own and parent(directory.name) == emulator:
                 return directory.name
-    raise LabError("the server's side is absent; use `tributary emu run --sdn`, which starts both sides")
+    raise LabError("the server's side is absent; use `tributary-lab emu run --sdn`, which starts both sides")
 
 
 def scenario_paths() -> list[tuple[str, str]]:
     """Addresses of client and server on each path."""
     names = os.environ.get("TRIBUTARY_PATHS", "").split()
     if not names:
-        raise LabError("not in an emulated network; run this by: tributary emu run SCENARIO -- ...")
+        raise LabError("not in an emulated network; run this by: tributary-lab emu run SCENARIO -- ...")
     labels = [name.upper().replace("-", "_") for name in names]
     return [(os.environ[f"TRIBUTARY_CLIENT_{label}"], os.environ[f"TRIBUTARY_SERVER_{label}"]) for label in labels]
 

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tributary_lab::process::{Process, own_program};
+use tributary_lab::process::{Process, product_program};
 
 /// Time for a process to listen, and for a status answer to arrive.
 const START: Duration = Duration::from_secs(15);
@@ -19,7 +19,7 @@ pub(super) fn failed(program: &str, reason: impl ToString) -> BenchError {
 /// Makes a key file in the directory. Returns its path.
 pub(super) fn keygen(directory: &Path) -> Result<String, BenchError> {
     let key = directory.join("key").to_string_lossy().into_owned();
-    let made = Command::new(own_program()?).args(["keygen", "--out", &key]).output();
+    let made = Command::new(product_program()?).args(["keygen", "--out", &key]).output();
     match made {
         Ok(output) if output.status.success() => Ok(key),
         Ok(output) => Err(failed("tributary keygen", String::from_utf8_lossy(&output.stderr))),
@@ -58,7 +58,7 @@ pub(super) struct Daemon {
 impl Daemon {
     /// Starts it. Its status socket is in a folder of the directory.
     pub(super) fn start(role: &str, arguments: &[&str], directory: &Path) -> Result<Self, BenchError> {
-        let mut command = Command::new(own_program()?);
+        let mut command = Command::new(product_program()?);
         command.arg(role).args(arguments).env("XDG_RUNTIME_DIR", directory).env("RUST_LOG", "error");
         let process = Process::start(role, command)?;
         let status = directory.join("tributary").join(format!("{role}-{}.sock", process.id()));

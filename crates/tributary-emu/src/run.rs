@@ -1,4 +1,4 @@
-//! Runs one command in an emulated network, for `tributary emu run`.
+//! Runs one command in an emulated network, for `tributary-lab emu run`.
 
 use crate::audit::Audit;
 use crate::network::{Network, NetworkError, Side};

@@ -10,11 +10,21 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Instant;
 use thiserror::Error;
+use tributary_report::machine;
 
 /// Time between two checks whether a terminated process has ended.
 const LOOK: Duration = Duration::from_millis(2);
 /// Time that a dropped process has to end after SIGTERM, for example to remove its socket, before it is killed.
 const END: Duration = Duration::from_secs(1);
+
+/// File name of the product's program.
+const PRODUCT: &str = "tributary";
+/// How the product's program is built, in the directory where this one is.
+const BUILD: &str = if cfg!(debug_assertions) {
+    "cargo build --locked --package tributary"
+} else {
+    "cargo build --locked --release --package tributary"
+};
 
 /// Why a child process gave no answer.
 #[derive(Debug, Error)]
@@ -33,6 +43,14 @@ pub enum ProcessError {
         /// The process.
         name: String,
         /// Its error message.
+        reason: String,
+    },
+    /// The product's program, which the laboratory starts, cannot be used.
+    #[error("{}: {reason}; build it: {BUILD}", program.display())]
+    Product {
+        /// The program's path.
+        program: PathBuf,
+        /// What is wrong with it.
         reason: String,
     },
     /// A program for the set-up failed.
@@ -197,6 +215,27 @@ pub fn own_program() -> Result<PathBuf, ProcessError> {
     std::env::current_exe().map_err(|source| ProcessError::System { name: "own".to_owned(), source })
 }
 
+/// Path of the product's program, `tributary`, to start it as a child process. It stands beside this one and is built
+/// from the same commit: reports name only one.
+///
+/// # Errors
+/// [`ProcessError::Product`]: it is missing, or built from another commit.
+pub fn product_program() -> Result<PathBuf, ProcessError> {
+    product_at(own_program()?.with_file_name(PRODUCT))
+}
+
+fn product_at(program: PathBuf) -> Result<PathBuf, ProcessError> {
+    let expected = format!("{PRODUCT} {}", machine::version());
+    let fault = match Command::new(&program).arg("--version").output() {
+        Ok(said) if said.stdout.trim_ascii() == expected.as_bytes() => return Ok(program),
+        Ok(said) => {
+            format!("it is `{}`, not `{expected}`", String::from_utf8_lossy(&said.stdout).trim())
+        }
+        Err(error) => error.to_string(),
+    };
+    Err(ProcessError::Product { program, reason: fault })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,6 +256,24 @@ mod tests {
         let silent = Process::start("cat", Command::new("cat")).unwrap();
         let error = silent.answer::<u8>(Duration::ZERO).unwrap_err().to_string();
         assert_eq!(error, "the cat: no answer within 0 s");
+    }
+
+    #[test]
+    fn the_product_must_be_there_and_of_the_same_commit() {
+        let error = product_at("/nowhere/tributary".into()).unwrap_err().to_string();
+        assert!(error.starts_with("/nowhere/tributary: No such file"), "{error}");
+        assert!(error.ends_with("--package tributary"), "{error}");
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join(PRODUCT);
+        let says = |version: &str| {
+            let script = format!("#!/bin/sh\necho '{version}'\n");
+            std::fs::write(&program, script).unwrap();
+            std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+            product_at(program.clone())
+        };
+        assert_eq!(says(&format!("tributary {}", machine::version())).unwrap(), program);
+        let error = says("tributary 0.0.1 (commit 0123456789ab)").unwrap_err().to_string();
+        assert!(error.contains("it is `tributary 0.0.1 (commit 0123456789ab)`, not"), "{error}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! The client's namespace is joined to the server's by two veth pairs. Each test changes the client's interfaces
 //! with `ip` and waits until the session's paths and data have followed. How long that takes is measured by
-//! `tributary bench handoff`, not here.
+//! `tributary-lab bench handoff`, not here.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};

@@ -133,7 +133,7 @@ fn claims() -> Reproduction {
             claim("worst", "mobility: worst second over kernel MPTCP's", 4.6, Expectation::AtLeast(5.0)),
         ],
         run: RunInfo {
-            command: "tributary demo --scenario blackout --seconds 40".into(),
+            command: "tributary-lab demo --scenario blackout --seconds 40".into(),
             version: "0.1.0".into(),
             commit: Some("0123abc".into()),
             started: Some("2030-01-01T12:00:00Z".into()),

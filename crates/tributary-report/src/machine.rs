@@ -12,6 +12,17 @@ pub fn built_from(commit: &str) {
     let _ = COMMIT.set(commit.to_owned());
 }
 
+/// Version and commit of the program, for `--version`: `0.1.0 (commit 0123456789ab)`.
+#[must_use]
+pub fn version() -> &'static str {
+    static VERSION: OnceLock<String> = OnceLock::new();
+    let number = env!("CARGO_PKG_VERSION");
+    VERSION.get_or_init(|| match built_commit() {
+        Some(commit) => format!("{number} (commit {commit})"),
+        None => number.to_owned(),
+    })
+}
+
 /// A run's description with machine, kernel, version and time filled in.
 #[must_use]
 pub fn run_info(command: &str) -> RunInfo {
@@ -30,13 +41,16 @@ pub fn run_info(command: &str) -> RunInfo {
 /// the current directory.
 #[must_use]
 pub fn commit() -> Option<String> {
-    let built = || option_env!("TRIBUTARY_COMMIT").map(str::to_owned);
-    COMMIT.get().cloned().or_else(built).or_else(|| {
+    built_commit().or_else(|| {
         let output =
             std::process::Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output().ok()?;
         let text = String::from_utf8(output.stdout).ok()?;
         output.status.success().then(|| text.trim().to_owned())
     })
+}
+
+fn built_commit() -> Option<String> {
+    COMMIT.get().cloned().or_else(|| option_env!("TRIBUTARY_COMMIT").map(str::to_owned))
 }
 
 fn machine() -> String {

@@ -1,33 +1,23 @@
 //! The commands: configuration in, a library call, its result out.
 
-pub(crate) mod bench;
 pub(crate) mod cc;
 pub(crate) mod dash;
-mod demo;
-mod emulate;
 pub(crate) mod film;
 pub(crate) mod ingest;
-mod measure;
 pub(crate) mod nodes;
-mod output;
-pub(crate) mod ows;
-mod page;
 mod proxy;
-pub(crate) mod reproduce;
 mod status;
 mod stop;
 pub(crate) mod stream;
-pub(crate) mod sweep;
 
-use crate::cli::{
-    ConnectArguments, DemoArguments, Emu, KeygenArguments, RunArguments, ServeArguments, StatusArguments,
-};
+use crate::cli::{ConnectArguments, KeygenArguments, ServeArguments, StatusArguments};
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::ExitCode;
+use tributary_cli::output;
 
 /// Several radios, one immersive stream.
 #[derive(Debug, Parser)]
@@ -39,10 +29,6 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Demo(DemoArguments),
-    Reproduce(reproduce::ReproduceArguments),
-    Run(Box<RunArguments>),
-    Sweep(sweep::SweepArguments),
     Ingest(ingest::IngestArguments),
     Film(film::FilmArguments),
     #[command(subcommand)]
@@ -57,23 +43,11 @@ pub(crate) enum Command {
     Ap(nodes::AccessPointArguments),
     Device(nodes::DeviceArguments),
     #[command(subcommand)]
-    Emu(Emu),
-    #[command(subcommand)]
     Cc(cc::Cc),
-    Bench(bench::BenchArguments),
-    /// One end of an experiment; started by the experiments themselves.
-    #[command(hide = true)]
-    Endpoint,
 }
 
-/// Runs the command. Isolation must come before any thread is started, so each command that emulates a network begins
-/// with it.
 pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
     match cli.command {
-        Command::Demo(arguments) => demo::run(&arguments),
-        Command::Reproduce(arguments) => reproduce::run(&arguments),
-        Command::Run(arguments) => measure::run(&arguments),
-        Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Ingest(arguments) => ingest::run(arguments),
         Command::Film(arguments) => film::run(&arguments),
         Command::Stream(command) => stream::run(command),
@@ -83,18 +57,9 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Status(arguments) => status::run(&arguments),
         Command::Keygen(arguments) => keygen(&arguments),
         Command::Cc(command) => cc::run(&command),
-        Command::Bench(arguments) => bench::run(&arguments),
-        Command::Emu(Emu::Run(arguments)) => emulate::run(&arguments),
         Command::Gateway(arguments) => nodes::gateway(&arguments),
         Command::Ap(arguments) => nodes::access_point(&arguments),
         Command::Device(arguments) => nodes::device(&arguments),
-        Command::Emu(Emu::Cotag(arguments)) => emulate::cotag(&arguments),
-        Command::Emu(Emu::List(arguments)) => emulate::list(&arguments),
-        // The endpoint has already reported the failure to the experiment that started it.
-        Command::Endpoint => Ok(match tributary_lab::endpoint::run() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(_) => ExitCode::from(1),
-        }),
     }
 }
 

@@ -1,9 +1,9 @@
 //! `--path`, `--server` and `--wait` of the commands that connect over several paths.
 
-use crate::quantity;
 use anyhow::Result;
 use clap::Args;
 use std::time::Duration;
+use tributary_cli::quantity;
 use tributary_net::{Common, PathConfig, PathError};
 
 /// Paths, and how long to wait for one.

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 use tributary_lab::nginx::configuration;
-use tributary_lab::process::{Process, own_program};
+use tributary_lab::process::{Process, product_program};
 
 use crate::BenchError;
 use crate::daemon::{failed, memory_kb};
@@ -97,7 +97,7 @@ impl Server {
 
 /// `tributary dash serve`, with socket settings like nginx's.
 pub(super) fn tributary(files: &Path) -> Result<Server, BenchError> {
-    let mut command = Command::new(own_program()?);
+    let mut command = Command::new(product_program()?);
     command.args(["dash", "serve"]).arg(files).args(["--listen", "127.0.0.1:0", "--tcp", "--json"]);
     command.args(["--connections", "16384"]).env("RUST_LOG", "error");
     let process = Process::start("tributary dash serve", command)?;

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use serde::Deserialize;
 use tributary_emu::{Network, Side};
-use tributary_lab::process::{Process, own_program};
+use tributary_lab::process::{Process, product_program};
 use tributary_net::{Key, sockopt};
 
 use crate::BenchError;
@@ -103,7 +103,7 @@ impl Rig {
         let forward = target.local_addr().map_err(|error| failed("the target", error))?.to_string();
         let (buffer, drain) = (format!("{buffer_ms}ms"), drain_s.to_string());
         let common = ["--key", &key, "--buffer", &buffer, "--drain", &drain, "--congestion", "cubic"];
-        let program = own_program()?;
+        let program = product_program()?;
         let listen = format!("{}:0", Side::Server.address(0));
         let serve = ["serve", "--listen", &listen, "--forward", &forward];
         let server = Program::start(

@@ -1,4 +1,4 @@
-//! `tributary bench simulator linux`: goodput in the simulator and with the kernel's own stacks in the
+//! `tributary-lab bench simulator linux`: goodput in the simulator and with the kernel's own stacks in the
 //! emulator, on the same scenarios.
 //!
 //! The kernel's runs take wall time, so their results may be stored in a file and reused. The simulator

@@ -1,4 +1,4 @@
-//! `tributary bench simulator ns3`: goodput and completion times in both simulators on the same bottlenecks.
+//! `tributary-lab bench simulator ns3`: goodput and completion times in both simulators on the same bottlenecks.
 
 mod grid;
 mod tables;

@@ -1,4 +1,4 @@
-//! `tributary bench simulator speed`: data packets per second of one core's time, in our simulator and in
+//! `tributary-lab bench simulator speed`: data packets per second of one core's time, in our simulator and in
 //! ns-3.
 //!
 //! Both run as processes on the same core, alternately. Results are medians of processor time, so that other
@@ -105,7 +105,7 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     Ok(report(rates, flows))
 }
 
-/// Runs this program as a process: `tributary bench simulator cell`.
+/// Runs this program as a process: `tributary-lab bench simulator cell`.
 fn run_own(plan: &Plan, cell: &Bottleneck) -> Result<Measured, BenchError> {
     let cell = serde_json::to_string(cell).expect("cells have string keys only");
     let mut command = pinned(plan.core, &own_program()?);

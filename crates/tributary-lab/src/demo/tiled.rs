@@ -20,7 +20,7 @@ use tributary_tiles::{TiledError, TiledVideo};
 
 use super::Progress;
 use crate::kernel;
-use crate::process::{Process, ProcessError, own_program};
+use crate::process::{Process, ProcessError, product_program};
 use crate::result::AuditNote;
 use tributary_report::machine;
 use tributary_stream::viewing::{
@@ -164,7 +164,7 @@ pub(crate) fn play_emulated(
     let common = ["--transport", transport, "--congestion", settings.congestion.as_str()];
     let used = if transport == "session" { settings.scenario.paths.len() } else { 1 };
 
-    let mut serve = network.command(Side::Server, own_program()?);
+    let mut serve = network.command(Side::Server, product_program()?);
     serve
         .args(["stream", "serve"])
         .arg(&settings.directory)
@@ -179,7 +179,7 @@ pub(crate) fn play_emulated(
     let listening: Listening = server.answer(GRACE)?;
 
     let spool = files.join(format!("{transport}.spool"));
-    let mut play = network.command(Side::Client, own_program()?);
+    let mut play = network.command(Side::Client, product_program()?);
     play.args(["stream", "play"]).args(common).arg("--key").arg(&key).arg("--keep").arg(&spool);
     play.args(["--allocator", allocator, "--seconds", &settings.seconds.to_string()]);
     for (path, server) in listening.listening.iter().enumerate() {

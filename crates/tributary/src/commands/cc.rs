@@ -3,8 +3,7 @@
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use std::process::ExitCode;
-
-use super::output;
+use tributary_cli::output;
 
 /// Congestion controllers for the kernel's TCP by eBPF: compound, lia, olia, balia, wvegas.
 ///

@@ -2,9 +2,7 @@
 
 mod play;
 
-use super::output::{self, Progress};
 use super::{proxy, stop};
-use crate::quantity;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use std::net::SocketAddr;
@@ -12,6 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tributary_cli::{Progress, output, quantity};
 use tributary_dash::package::{self, LADDER, Layout, Package, Settings};
 use tributary_dash::server::{Limits, Server, ServerConfig};
 use tributary_dash::tls::Identity;

@@ -1,11 +1,10 @@
 //! `tributary film`.
 
-use super::output;
-use crate::quantity;
 use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tributary_cli::{output, quantity};
 use tributary_stream::film::{Film, Source, make};
 use tributary_types::Bitrate;
 

@@ -1,8 +1,6 @@
 //! `tributary ingest`.
 
-use super::output::{self, Progress};
 use super::stop;
-use crate::quantity;
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
@@ -12,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tributary_cli::{Progress, output, quantity};
 use tributary_report::{Cell, Column, Table};
 use tributary_tiles::ingest::{self, Estimate, IngestError, Prepared, Settings, Stage, Watch};
 use tributary_tiles::{FrameRate, Record, TiledVideo};

@@ -1,6 +1,6 @@
 //! `tributary gateway`, `tributary ap`, `tributary device`: flags, the settings file, the node and its status.
 
-use super::{output, proxy, status, stop};
+use super::{proxy, status, stop};
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
@@ -8,6 +8,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use tributary_cli::output;
 use tributary_nodes::{
     AccessPointConfig, DeviceConfig, GatewayConfig, NodeError, Running, Settings, Status, load,
 };

@@ -1,6 +1,6 @@
 //! `tributary serve` and `tributary connect`: the two ends of the proxy.
 
-use super::{output, status, stop};
+use super::{status, stop};
 use crate::cli::{ConnectArguments, ServeArguments, SessionArguments};
 use crate::paths;
 use anyhow::{Context, Result};
@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 use tracing_subscriber::EnvFilter;
+use tributary_cli::output;
 use tributary_net::proxy::{
     EventLogConfig, ForwardConfig, Forwarder, PriorityRule, PriorityRules, ServeConfig, Server,
 };

@@ -1,7 +1,6 @@
 //! State of a running proxy: a local socket that answers with JSON, `tributary status` that reads it, and a
 //! line on the terminal.
 
-use super::output;
 use crate::cli::StatusArguments;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -16,6 +15,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixListener;
+use tributary_cli::output;
 use tributary_net::proxy::Watch;
 
 /// Time between two lines of the live view, and between two tables of `--watch`.

@@ -1,24 +1,21 @@
 //! `tributary stream serve` and `tributary stream play`: tiled 360° video over real sockets.
 
-use super::output::{self, Progress};
-use crate::cli::{MemoryArguments, ViewerArguments};
 use crate::paths::{self, PathArguments};
-use crate::quantity;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use tributary_cli::arguments::{MemoryArguments, ViewerArguments};
+use tributary_cli::{Progress, output, quantity};
 use tributary_net::transport::SESSION_DEFAULT;
 use tributary_net::transport::{TransportConfig, TransportName};
 use tributary_net::{Common, Key, PathConfig};
 use tributary_report::machine;
 use tributary_stream::tiled::{Account, ServedTiles};
-use tributary_stream::viewing::{self, DiskSource, PlayConfig, TileServer, ViewerConfig, Viewpoint};
+use tributary_stream::viewing::{self, DiskSource, PlayConfig, TileServer, Viewpoint};
 use tributary_tiles::TiledVideo;
-use tributary_types::Bitrate;
-use tributary_video::rd::Concealment;
 
 /// Tiled 360° video, live: a server, and a headless viewer that measures its quality.
 #[derive(Debug, Subcommand)]
@@ -167,7 +164,7 @@ fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
     let mut transport = transport(&arguments.transport, &locals)?;
     transport.common = transport.common.map(|common| paths::with_wait(common, arguments.paths.wait()));
     let config = PlayConfig { transport, paths };
-    let viewpoint = Viewpoint::new(viewer(&arguments.viewer, arguments.seconds)?)?;
+    let viewpoint = Viewpoint::new(arguments.viewer.config(arguments.seconds)?)?;
     if let Some(keep) = &arguments.keep {
         let kept = super::proxy::runtime()?.block_on(viewpoint.keep(&config, keep))?;
         output::line(&serde_json::to_string(&kept)?)?;
@@ -228,27 +225,4 @@ fn transport(arguments: &TransportArguments, paths: &[&str]) -> Result<Transport
         config.common = Some(common);
     }
     Ok(config)
-}
-
-/// The viewer as the command line describes it.
-pub(crate) fn viewer(arguments: &ViewerArguments, seconds: Option<u32>) -> Result<ViewerConfig> {
-    let sides = arguments.field.split_once(['x', '×']);
-    let number = |text: &str| text.trim().parse::<f64>().ok();
-    let field = sides.and_then(|(across, upwards)| Some((number(across)?, number(upwards)?)));
-    let Some(field) = field else { bail!("field of view `{}` is not WIDTHxHEIGHT", arguments.field) };
-    Ok(ViewerConfig {
-        allocator: arguments.allocator.clone(),
-        exact: arguments.exact,
-        head: arguments.head.clone().map(|path| (path, arguments.head_format.clone())),
-        crowd: arguments.crowd.clone(),
-        concealment: match arguments.concealment.as_str() {
-            "black" => Concealment::Black,
-            _ => Concealment::Freeze,
-        },
-        seconds,
-        plans: arguments.plans,
-        assumed: Bitrate::from_bps(arguments.assumed_rate * 1_000_000),
-        field,
-        width: arguments.viewport_width,
-    })
 }

@@ -23,9 +23,11 @@ const LAYERS: &[(&str, u8)] = &[
     ("tributary-dash", 4),
     ("tributary-nodes", 4),
     ("tributary-stream", 4),
+    ("tributary-cli", 5),
     ("tributary-lab", 5),
+    ("tributary", 6),
     ("tributary-bench", 6),
-    ("tributary", 7),
+    ("tributary-lab-cli", 7),
 ];
 
 /// Packages outside the product.

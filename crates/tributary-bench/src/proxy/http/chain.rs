@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 use tributary_emu::{Side, VethNetwork};
-use tributary_lab::process::{Process, own_program};
+use tributary_lab::process::{Process, product_program};
 
 use super::super::rig::Program;
 use crate::BenchError;
@@ -99,7 +99,7 @@ fn tributary(
     paths: usize,
 ) -> Result<(SocketAddr, Ends), BenchError> {
     let key = keygen(directory)?;
-    let program = own_program()?;
+    let program = product_program()?;
     let forward = web(Peer::Tributary(paths)).to_string();
     let mut serve = vec!["serve".to_owned(), "--forward".to_owned(), forward];
     for path in 0..paths {

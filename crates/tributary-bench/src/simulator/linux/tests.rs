@@ -98,6 +98,6 @@ fn misses_are_listed_and_the_page_shows_the_windows() {
     assert!(markdown.contains("Outside the band") && markdown.contains("1.100"), "{markdown}");
     let drawings = report.drawings();
     assert!(drawings[0].0 == "cwnd-x" && drawings[0].1.contains("<svg"));
-    let page = report.to_html("tributary bench simulator linux");
+    let page = report.to_html("tributary-lab bench simulator linux");
     assert!(page.contains("0 of 1 cells agree") && page.contains("x over y"));
 }

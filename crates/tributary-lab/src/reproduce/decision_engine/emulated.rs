@@ -6,7 +6,7 @@ use super::super::matrix::{Cell, CellError};
 use super::{BEFORE, title};
 use crate::error::LabError;
 use crate::kernel;
-use crate::process::{Process, own_program};
+use crate::process::{Process, product_program};
 use crate::result::AuditNote;
 use crate::sdn::{self, Sides};
 use core::fmt::Display;
@@ -168,7 +168,7 @@ impl Commands<'_> {
     }
 
     fn program() -> Result<String, CellError> {
-        Ok(own_program().map_err(failed)?.to_string_lossy().into_owned())
+        Ok(product_program().map_err(failed)?.to_string_lossy().into_owned())
     }
 
     /// The arguments of [`SCRIPT`], with the player's command.

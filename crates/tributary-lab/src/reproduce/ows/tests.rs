@@ -16,7 +16,7 @@ fn settings(directory: &tempfile::TempDir) -> Settings {
         jobs: None,
         resume: true,
         directory: directory.path().to_owned(),
-        command: "tributary reproduce ows".to_owned(),
+        command: "tributary-lab reproduce ows".to_owned(),
     }
 }
 

@@ -39,7 +39,7 @@ fn the_report_names_rows_in_which_another_transport_is_better() {
         rows.push(row("nlos", "fbdt", seed, 80.0 + noise));
         rows.push(row("nlos", "blest", seed, 100.0 + noise));
     }
-    let text = Page::new(&plan(), &rows, "tributary sweep").markdown();
+    let text = Page::new(&plan(), &rows, "tributary-lab sweep").markdown();
     assert!(
         text.contains("By mean: fbdt is the best, or within 1 % of it, in 1 of 2 rows; in 1 another"),
         "{text}"
@@ -50,7 +50,7 @@ fn the_report_names_rows_in_which_another_transport_is_better() {
     );
     assert!(!text.contains("| los, queue 20 ms | cubic | mean | 1"), "{text}");
     assert!(text.contains("5 seeds, 1 to 5"), "{text}");
-    let html = Page::new(&plan(), &rows, "tributary sweep").html();
+    let html = Page::new(&plan(), &rows, "tributary-lab sweep").html();
     assert!(html.contains("Where fbdt is not the best") && html.contains("blest"));
 }
 

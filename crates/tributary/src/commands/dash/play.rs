@@ -1,14 +1,13 @@
 //! `tributary dash play`.
 
-use super::super::output::{self, Progress};
 use super::super::proxy;
 use crate::paths;
-use crate::quantity;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use tributary_cli::{Progress, output, quantity};
 use tributary_dash::client::{self, Carriage, ClientConfig, Glimpse, Happened, Outcome, Road, Steering};
 use tributary_dash::controller::Token;
 use tributary_dash::tls::Trust;

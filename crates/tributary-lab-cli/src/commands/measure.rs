@@ -1,12 +1,12 @@
-//! `tributary run`: one measurement, in the emulator or in the simulator.
+//! `tributary-lab run`: one measurement, in the emulator or in the simulator.
 
-use super::output::{self, Progress};
 use crate::cli::{QueueArguments, RunArguments, WorldArgument};
 use anyhow::{Result, bail};
 use core::time::Duration;
 use serde::Serialize;
 use std::io::IsTerminal;
 use std::process::ExitCode;
+use tributary_cli::{Progress, output};
 use tributary_lab::emulate::{self, Asked};
 use tributary_lab::simulate::{Files, Request, summary};
 use tributary_lab::{Queue, RunResult, SessionSettings, run as measure};

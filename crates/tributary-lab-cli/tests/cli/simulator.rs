@@ -1,32 +1,19 @@
 //! `run --world sim` and `sweep` on the command line. Needs neither namespaces nor root.
 
-use std::path::Path;
-use std::process::{Command, Output};
+use super::{output, text};
 use tempfile::TempDir;
 
-fn tributary(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tributary")).args(arguments).output().expect("the program starts")
-}
-
 fn json(arguments: &[&str]) -> serde_json::Value {
-    let output = tributary(arguments);
+    let output = output(arguments);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("one JSON object")
 }
 
-/// Asserts exit code 1 and one line on standard error that contains all of `parts`.
+/// Asserts exit code 1 and nothing but one line on standard error, which contains all of `parts`.
 fn refused(arguments: &[&str], parts: &[&str]) {
-    let output = tributary(arguments);
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.starts_with("tributary: ") && text.lines().count() == 1, "{text}");
-    for part in parts {
-        assert!(text.contains(part), "`{part}` is not in: {text}");
-    }
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("temporary paths are UTF-8")
+    let output = output(arguments);
+    assert_eq!(String::from_utf8_lossy(&output.stderr).lines().count(), 1, "{output:?}");
+    super::refused(&output, 1, parts);
 }
 
 const NETWORK: &str = "name = \"own\"\nduration = \"2 s\"\n[[path]]\nname = \"wifi\"\ndown.rate = \"8 Mbit/s\"\n\
@@ -60,7 +47,7 @@ fn the_same_seed_gives_the_same_run() {
 #[test]
 fn scenario_by_place_by_option_and_with_its_own_run_table() {
     let words = String::from_utf8(
-        tributary(&["run", "--scenario", "los", "--world", "sim", "--transport", "wifi", "--seconds", "2"])
+        output(&["run", "--scenario", "los", "--world", "sim", "--transport", "wifi", "--seconds", "2"])
             .stdout,
     )
     .unwrap();
@@ -107,7 +94,7 @@ fn impossible_runs_are_refused_in_one_line() {
     refused(&sim(&["--size", "1000"]), &["--size", "--workload object"]);
     refused(&sim(&["--start-up", "500"]), &["--start-up", "--workload live"]);
     for wrong in [["--count", "0"], ["--size", "0"], ["--queue-kb", "18446744073709653"]] {
-        assert_eq!(tributary(&sim(&wrong)).status.code(), Some(2), "{wrong:?}");
+        assert_eq!(output(&sim(&wrong)).status.code(), Some(2), "{wrong:?}");
     }
     refused(
         &["run", "los", "--transport", "mptcp", "--scheduler", "blest"],
@@ -192,7 +179,7 @@ fn bad_plans_are_refused_in_one_line() {
     with("seconds", "minutes", &["plan.toml:6: minutes", "seconds"]);
     with("own.toml", "no.toml", &["plan.toml:1: scenarios[0]", "no.toml"]);
     refused(&["sweep", "/nowhere.toml"], &["/nowhere.toml"]);
-    let output = tributary(&["sweep", "plan.toml", "--shard", "3/2"]);
+    let output = output(&["sweep", "plan.toml", "--shard", "3/2"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("1/4"));
 }
@@ -200,7 +187,7 @@ fn bad_plans_are_refused_in_one_line() {
 #[test]
 fn help_has_examples() {
     for command in ["run", "sweep"] {
-        let help = String::from_utf8(tributary(&[command, "--help"]).stdout).unwrap();
+        let help = String::from_utf8(output(&[command, "--help"]).stdout).unwrap();
         assert!(help.contains("Examples:") && help.contains("--json"), "{help}");
     }
 }

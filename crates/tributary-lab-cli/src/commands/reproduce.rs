@@ -1,15 +1,15 @@
-//! `tributary reproduce`: one command for every paper and both worlds.
+//! `tributary-lab reproduce`: one command for every paper and both worlds.
 
 use super::measure;
-use super::output::{self, Form, Progress, Report};
 use super::page::PageArguments;
+use super::report::{Form, Report};
 use crate::cli::{QueueArguments, WorldArgument};
-use crate::quantity;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tributary_cli::{Progress, output, quantity};
 use tributary_lab::Queue;
 use tributary_lab::World;
 use tributary_lab::reproduce::{EXPERIMENTS, Page, Paper, Selection, Settings, expected, run as reproduce};
@@ -23,19 +23,19 @@ use tributary_lab::reproduce::{EXPERIMENTS, Page, Paper, Selection, Settings, ex
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:
-  tributary reproduce fbdt --quick
-  tributary reproduce fbdt --world sim --quick
-  tributary reproduce fbdt --world emu --scale 1 --quick
-  tributary reproduce fbdt --congestion cubic,bbr --seeds 3 --rtt 20 --queue-ms 20
-  tributary reproduce avira --world sim --seeds 40 --out avira
-  tributary reproduce avira --world emu --scenarios mobility --json
-  tributary reproduce cotag --quick
-  tributary reproduce decision-engine --quick
-  tributary reproduce decision-engine --world emu --quick
-  tributary reproduce handoff --quick --congestion olia,cubic
-  tributary reproduce my-paper.toml --world sim --markdown
-  tributary reproduce fbdt --world sim --page docs/reproductions/fbdt-simulator.md
-  tributary reproduce ows --quick")]
+  tributary-lab reproduce fbdt --quick
+  tributary-lab reproduce fbdt --world sim --quick
+  tributary-lab reproduce fbdt --world emu --scale 1 --quick
+  tributary-lab reproduce fbdt --congestion cubic,bbr --seeds 3 --rtt 20 --queue-ms 20
+  tributary-lab reproduce avira --world sim --seeds 40 --out avira
+  tributary-lab reproduce avira --world emu --scenarios mobility --json
+  tributary-lab reproduce cotag --quick
+  tributary-lab reproduce decision-engine --quick
+  tributary-lab reproduce decision-engine --world emu --quick
+  tributary-lab reproduce handoff --quick --congestion olia,cubic
+  tributary-lab reproduce my-paper.toml --world sim --markdown
+  tributary-lab reproduce fbdt --world sim --page docs/reproductions/fbdt-simulator.md
+  tributary-lab reproduce ows --quick")]
 pub(crate) struct ReproduceArguments {
     /// Name of a paper, or a .toml file
     #[arg(required = true)]

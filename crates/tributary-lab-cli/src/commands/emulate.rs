@@ -1,9 +1,9 @@
-//! `tributary emu`: any command in an emulated network.
+//! `tributary-lab emu`: any command in an emulated network.
 
-use super::output;
 use crate::cli::{EmuCotagArguments, EmuListArguments, EmuRunArguments};
 use anyhow::Result;
 use std::process::ExitCode;
+use tributary_cli::output;
 use tributary_emu::run_command;
 use tributary_lab::sdn::{Sides, sides};
 use tributary_lab::tunnel;

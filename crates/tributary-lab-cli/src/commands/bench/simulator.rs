@@ -1,13 +1,12 @@
-//! `tributary bench simulator`: arguments of the comparisons with Linux and ns-3.
+//! `tributary-lab bench simulator`: arguments of the comparisons with Linux and ns-3.
 
-use super::super::output;
 use super::Measured;
-use crate::quantity;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use core::time::Duration;
 use std::path::PathBuf;
 use tributary_bench::simulator::{self, linux, ns3, speed};
+use tributary_cli::{output, quantity};
 
 /// The simulator beside Linux and ns-3.
 #[derive(Debug, Subcommand)]

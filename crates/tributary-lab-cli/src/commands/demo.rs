@@ -1,10 +1,11 @@
-//! `tributary demo`.
+//! `tributary-lab demo`.
 
-use super::output::{self, Progress};
+use super::report::cache;
 use crate::cli::DemoArguments;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tributary_cli::{Progress, output};
 use tributary_lab::demo::{self, Settings, TiledSettings};
 use tributary_link::Scenario;
 use tributary_stream::viewing;
@@ -22,11 +23,11 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<ExitCode> {
 
 fn tiles(arguments: &DemoArguments) -> Result<ExitCode> {
     let scenario = Scenario::find(arguments.scenario.as_deref().unwrap_or("deep-fade-2k"))?;
-    let mut viewer = super::stream::viewer(&arguments.viewer, None)?;
+    let mut viewer = arguments.viewer.config(None)?;
     if viewer.head.is_none() {
         viewer.head = Some(match first(Path::new(HEADS.0), "csv") {
             Some(path) => (path, HEADS.1.to_owned()),
-            None => (demo::generated_head(&output::cache()).context("the cache")?, "plain".to_owned()),
+            None => (demo::generated_head(&cache()).context("the cache")?, "plain".to_owned()),
         });
     }
     // Refuse wrong names and traces before the long work begins.
@@ -40,7 +41,7 @@ fn tiles(arguments: &DemoArguments) -> Result<ExitCode> {
         Some(directory) => directory.clone(),
         None => {
             let mut told = |share: f64| progress.at(0.3 * share, "cutting the video into tiles");
-            let tiles = demo::tiles_of(video.as_deref(), arguments.any_aspect, &output::cache(), &mut told)?;
+            let tiles = demo::tiles_of(video.as_deref(), arguments.any_aspect, &cache(), &mut told)?;
             if let Some(path) = &video {
                 let (seconds, path) = (demo::LOOPED_SECONDS, path.display());
                 progress.note(&format!("plays the first {seconds} seconds of {path} in a loop"));
@@ -90,7 +91,7 @@ fn untiled(arguments: &DemoArguments) -> Result<ExitCode> {
         any_aspect: arguments.any_aspect,
         seconds: arguments.seconds,
         congestion: arguments.congestion.clone(),
-        cache: output::cache(),
+        cache: cache(),
         command: output::command_line(),
     };
     demo::check(settings.video.as_deref())?;

@@ -3,19 +3,22 @@
 use std::ops::RangeInclusive;
 
 /// Milliseconds, with or without `ms`; also `s`.
-pub(crate) fn millis(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// Not such a number; the text says what is expected.
+pub fn millis(text: &str) -> Result<u64, String> {
     read(text, &[("ms", 1.0), ("s", 1000.0)], "5, 5ms or 0.005s")
 }
 
 /// Milliseconds within a range.
-pub(crate) fn millis_in(
+pub fn millis_in(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
     move |text| within(millis(text)?, &range, "ms")
 }
 
 /// Whole seconds within a range, with or without `s`; also `min` and `h`.
-pub(crate) fn seconds_in(
+pub fn seconds_in(
     range: RangeInclusive<u32>,
 ) -> impl Fn(&str) -> Result<u32, String> + Clone + Send + Sync + 'static {
     let long = long_seconds_in(u64::from(*range.start())..=u64::from(*range.end()));
@@ -23,7 +26,7 @@ pub(crate) fn seconds_in(
 }
 
 /// As [`seconds_in`], for times that are kept in 64 bits.
-pub(crate) fn long_seconds_in(
+pub fn long_seconds_in(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
     let units = [("s", 1.0), ("ms", 1e-3), ("min", 60.0), ("h", 3600.0)];
@@ -31,17 +34,23 @@ pub(crate) fn long_seconds_in(
 }
 
 /// Seconds and parts of them, with or without a unit.
-pub(crate) fn seconds(text: &str) -> Result<f64, String> {
+///
+/// # Errors
+/// Not such a number; the text says what is expected.
+pub fn seconds(text: &str) -> Result<f64, String> {
     number(text, &[("s", 1.0), ("ms", 1e-3), ("min", 60.0), ("h", 3600.0)], "10, 2.5s, 500ms or 2min")
 }
 
 /// Milliseconds and parts of them, with or without a unit.
-pub(crate) fn fine_millis(text: &str) -> Result<f64, String> {
+///
+/// # Errors
+/// Not such a number; the text says what is expected.
+pub fn fine_millis(text: &str) -> Result<f64, String> {
     number(text, &[("ms", 1.0), ("us", 1e-3), ("s", 1000.0)], "5, 2.5ms or 0.005s")
 }
 
 /// Whole megabits a second within a range, with or without a unit.
-pub(crate) fn mbps_in(
+pub fn mbps_in(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
     let units = [("Mbit/s", 1.0), ("kbit/s", 1e-3), ("Gbit/s", 1e3)];
@@ -60,14 +69,14 @@ const SIZES: [(&str, f64); 7] = [
 ];
 
 /// Bytes within a range, with or without a unit.
-pub(crate) fn bytes_in(
+pub fn bytes_in(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
     move |text| within(read(text, &SIZES, "65536, 64KiB or 0.5MB")?, &range, "bytes")
 }
 
 /// Bytes within a range. A number without unit counts in `unit` bytes; the option's help names this unit.
-pub(crate) fn bytes_of(
+pub fn bytes_of(
     unit: u64,
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {

@@ -1,12 +1,12 @@
-//! `tributary sweep`: a grid of simulated runs from a plan.
+//! `tributary-lab sweep`: a grid of simulated runs from a plan.
 
-use super::output::{self, Progress};
 use super::page::PageArguments;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tributary_cli::{Progress, output};
 use tributary_lab::sweep::execute::Effort;
 use tributary_lab::sweep::tables::{self, Tables};
 use tributary_lab::sweep::{Plan, Row, Seeds, Shard, Store, execute, shootout};
@@ -19,10 +19,10 @@ use tributary_lab::sweep::{Plan, Row, Seeds, Shard, Store, execute, shootout};
 /// sweep.csv and sweep.parquet, one row per metric and group of seeds with 95 % confidence intervals.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  tributary sweep plan.toml --out results
-  tributary sweep plan.toml --shard 1/4 --out results
-  tributary sweep plan.toml --out results --merge machine-2 machine-3
-  tributary sweep scenarios/plans/shoot-out.toml --held-back --shoot-out --out shoot-out
+  tributary-lab sweep plan.toml --out results
+  tributary-lab sweep plan.toml --shard 1/4 --out results
+  tributary-lab sweep plan.toml --out results --merge machine-2 machine-3
+  tributary-lab sweep scenarios/plans/shoot-out.toml --held-back --shoot-out --out shoot-out
 
 A plan:
   scenarios = [\"mobility\", \"my-network.toml\"]   # names, or files beside the plan

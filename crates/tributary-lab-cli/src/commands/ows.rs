@@ -1,13 +1,14 @@
-//! `tributary reproduce ows`.
+//! `tributary-lab reproduce ows`.
 
-use super::output::{self, Form, Progress, Report};
 use super::page::PageArguments;
+use super::report::{Form, Report, cache};
 use crate::cli::WorldArgument;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tributary_cli::{Progress, output};
 use tributary_lab::World;
 use tributary_lab::demo::tiles_of;
 use tributary_lab::reproduce::Page;
@@ -25,12 +26,12 @@ use tributary_video::head::Format;
 /// without --heads the head movement is generated; every result says so.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  tributary reproduce ows --quick
-  tributary reproduce ows --tiled clip-a --tiled clip-b --heads jin22:traces --out ows
-  tributary reproduce ows --quick --json
-  tributary reproduce ows --quick --add-scenarios scenarios/traces/car-*.toml
-  tributary reproduce ows --quick --page docs/reproductions/ows.md --part 'Drawn clips'
-  tributary reproduce ows --world emu --quick --tiled tiles --heads jin22:traces")]
+  tributary-lab reproduce ows --quick
+  tributary-lab reproduce ows --tiled clip-a --tiled clip-b --heads jin22:traces --out ows
+  tributary-lab reproduce ows --quick --json
+  tributary-lab reproduce ows --quick --add-scenarios scenarios/traces/car-*.toml
+  tributary-lab reproduce ows --quick --page docs/reproductions/ows.md --part 'Drawn clips'
+  tributary-lab reproduce ows --world emu --quick --tiled tiles --heads jin22:traces")]
 pub(crate) struct OwsArguments {
     /// sim: many viewings in virtual time; emu: live viewings of the first clip, decoded, each also simulated
     #[arg(long, value_enum, default_value_t = WorldArgument::Sim)]
@@ -100,7 +101,7 @@ pub(crate) fn run(arguments: &OwsArguments) -> Result<ExitCode> {
     let mut progress = Progress::new();
     let tiled = match world {
         World::Emu if arguments.tiled.is_empty() => {
-            vec![tiles_of(None, false, &output::cache(), &mut |share| progress.at(0.0, &cutting(share)))?]
+            vec![tiles_of(None, false, &cache(), &mut |share| progress.at(0.0, &cutting(share)))?]
         }
         _ => arguments.tiled.clone(),
     };

@@ -1,11 +1,9 @@
-//! `tributary bench`: the benchmarks, each beside its peer in the same run.
+//! `tributary-lab bench`: the benchmarks, each beside its peer in the same run.
 
 mod coupled;
 mod simulator;
 
-use super::output;
 use super::page::PageArguments;
-use crate::quantity;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use core::time::Duration;
@@ -17,6 +15,7 @@ use tributary_bench::{
     churn, coding, dash, emulator, end, flood, handoff, idle, memory, objects, proxy, sessions, tunnel,
     unshaped,
 };
+use tributary_cli::{output, quantity};
 use tributary_report::Table;
 use tributary_report::machine;
 
@@ -26,8 +25,8 @@ use tributary_report::machine;
 /// nothing else. They need root or user namespaces.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  tributary bench unshaped --rounds 5 --json
-  tributary bench memory --page docs/benchmarks.md")]
+  tributary-lab bench unshaped --rounds 5 --json
+  tributary-lab bench memory --page docs/benchmarks.md")]
 pub(crate) struct BenchArguments {
     #[command(subcommand)]
     bench: Bench,
@@ -137,7 +136,7 @@ pub(crate) struct MemoryArguments {
 /// 95 % interval includes zero or is below it; descriptors and streams are flat when all are released at the end.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: an hour at one connection a second
-  tributary bench churn --seconds 3600 --json > churn.json")]
+  tributary-lab bench churn --seconds 3600 --json > churn.json")]
 pub(crate) struct ChurnArguments {
     /// Seconds during which connections are opened
     #[arg(long, default_value_t = churn::Plan::default().seconds, value_parser = quantity::seconds)]
@@ -161,7 +160,7 @@ pub(crate) struct ChurnArguments {
 /// The same files and the same clients over loopback TCP, in turns; nginx with `sendfile`. Needs nginx: scripts/setup --nginx.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  tributary bench dash --rounds 7 --clients 1000 --json > dash.json")]
+  tributary-lab bench dash --rounds 7 --clients 1000 --json > dash.json")]
 pub(crate) struct DashArguments {
     /// Rounds; in each both servers have their turn
     #[arg(long, default_value_t = dash::Plan::default().rounds)]
@@ -198,8 +197,8 @@ pub(crate) struct FloodArguments {
 /// interface changes a session's paths; a session beside kernel MPTCP on the same links.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  tributary bench handoff
-  tributary bench handoff --handoffs 200 --json > handoff.json")]
+  tributary-lab bench handoff
+  tributary-lab bench handoff --handoffs 200 --json > handoff.json")]
 pub(crate) struct HandoffArguments {
     /// Losses, three seconds each
     #[arg(long, default_value_t = handoff::Plan::default().handoffs)]
@@ -231,7 +230,7 @@ pub(crate) struct ProxyArguments {
 /// Two paths without shaping; TLS 1.3 between the sides; HAProxy uses one path. Needs nginx, wrk and HAProxy: scripts/setup --haproxy.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  tributary bench proxy-http --rounds 9 --json > proxy-http.json")]
+  tributary-lab bench proxy-http --rounds 9 --json > proxy-http.json")]
 pub(crate) struct ProxyHttpArguments {
     /// Rounds; each contestant runs once per round
     #[arg(long, default_value_t = proxy::http::Plan::default().rounds)]
@@ -250,8 +249,8 @@ pub(crate) struct ProxyHttpArguments {
 /// A server's memory under clients that write and never read, and their effect on an honest client beside them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  tributary bench sessions
-  tributary bench sessions --sessions 100 --memory 1GiB --rounds 5 --json")]
+  tributary-lab bench sessions
+  tributary-lab bench sessions --sessions 100 --memory 1GiB --rounds 5 --json")]
 pub(crate) struct SessionsArguments {
     /// Hostile sessions
     #[arg(long, default_value_t = sessions::Plan::default().sessions)]
@@ -260,7 +259,7 @@ pub(crate) struct SessionsArguments {
     #[arg(long, default_value_t = sessions::Plan::default().streams)]
     streams: u32,
     #[command(flatten)]
-    memory: crate::cli::MemoryArguments,
+    memory: tributary_cli::arguments::MemoryArguments,
     /// Rounds, each without and with hostile sessions
     #[arg(long, default_value_t = sessions::Plan::default().rounds)]
     rounds: u32,
@@ -330,8 +329,8 @@ pub(crate) struct TunnelArguments {
 /// ISA-L takes part when it is installed (Debian: libisal2).
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  tributary bench coding
-  tributary bench coding --only decode --rounds 51 --json")]
+  tributary-lab bench coding
+  tributary-lab bench coding --only decode --rounds 51 --json")]
 pub(crate) struct CodingArguments {
     /// Rounds of each contest; in each every contestant has its turn
     #[arg(long, default_value_t = coding::Plan::default().rounds)]

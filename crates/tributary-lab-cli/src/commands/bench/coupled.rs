@@ -1,10 +1,10 @@
-//! `tributary bench coupled`: its arguments.
+//! `tributary-lab bench coupled`: its arguments.
 
 use super::Measured;
-use crate::quantity;
 use anyhow::Result;
 use clap::Args;
 use tributary_bench::coupled::{self, Part, Plan};
+use tributary_cli::quantity;
 
 /// Coupled congestion control by eBPF: its cost beside the kernel's cubic; two subflows beside another program's TCP
 /// connection at one bottleneck, and on two separate links; sessions and MPTCP, on real sockets and simulated.
@@ -13,9 +13,9 @@ use tributary_bench::coupled::{self, Part, Plan};
 /// for the part `simulated`. If it is killed, `tributary cc list` shows the controllers that are still loaded.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  sudo tributary bench coupled
-  sudo tributary bench coupled --only bottleneck,separate --controllers lia,olia --rounds 12 --json
-  tributary bench coupled --only simulated")]
+  sudo tributary-lab bench coupled
+  sudo tributary-lab bench coupled --only bottleneck,separate --controllers lia,olia --rounds 12 --json
+  tributary-lab bench coupled --only simulated")]
 pub(crate) struct CoupledArguments {
     /// Run only these parts, separated by commas
     #[arg(long, value_delimiter = ',', value_parser = Part::ALL.map(Part::name))]

@@ -1,0 +1,58 @@
+//! The commands: configuration in, a library call, its result out.
+
+pub(crate) mod bench;
+mod demo;
+mod emulate;
+mod measure;
+pub(crate) mod ows;
+mod page;
+mod report;
+pub(crate) mod reproduce;
+pub(crate) mod sweep;
+
+use crate::cli::{DemoArguments, Emu, RunArguments};
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Tributary's laboratory: the same video and transfers over several transports, emulated or simulated.
+#[derive(Debug, Parser)]
+#[command(name = "tributary-lab", version, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Demo(DemoArguments),
+    Run(Box<RunArguments>),
+    Sweep(sweep::SweepArguments),
+    Reproduce(reproduce::ReproduceArguments),
+    #[command(subcommand)]
+    Emu(Emu),
+    Bench(bench::BenchArguments),
+    /// One end of an experiment; started by the experiments themselves.
+    #[command(hide = true)]
+    Endpoint,
+}
+
+/// Runs the command. Isolation must come before any thread is started, so each command that emulates a network begins
+/// with it.
+pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
+    match cli.command {
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Run(arguments) => measure::run(&arguments),
+        Command::Sweep(arguments) => sweep::run(&arguments),
+        Command::Reproduce(arguments) => reproduce::run(&arguments),
+        Command::Emu(Emu::Run(arguments)) => emulate::run(&arguments),
+        Command::Emu(Emu::Cotag(arguments)) => emulate::cotag(&arguments),
+        Command::Emu(Emu::List(arguments)) => emulate::list(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
+        // The endpoint has already reported the failure to the experiment that started it.
+        Command::Endpoint => Ok(match tributary_lab::endpoint::run() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::from(1),
+        }),
+    }
+}
