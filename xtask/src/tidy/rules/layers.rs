@@ -1,4 +1,5 @@
-//! A crate depends only on crates of lower layers, tests and build scripts included.
+//! A crate depends only on crates of lower layers, tests and build scripts included; and the product's program is built
+//! without the laboratory, over any number of crates, tests not included.
 
 use super::super::finding::Finding;
 use super::super::project::{Package, Project};
@@ -30,12 +31,51 @@ const LAYERS: &[(&str, u8)] = &[
     ("tributary-lab-cli", 7),
 ];
 
+/// The product's program.
+const PRODUCT: &str = "tributary";
+/// What the product is built without: everything that only experiments need.
+const NOT_IN_PRODUCT: &[&str] =
+    &["tributary-emu", "tributary-sim", "tributary-lab", "tributary-bench", "tributary-lab-cli", "parquet"];
+
 /// Packages outside the product.
 const FREE: &[&str] = &["tributary-tests", "xtask"];
 
-/// Reports dependencies on the same or a higher layer.
+/// Reports dependencies on the same or a higher layer, and those of the product's program on the laboratory.
 pub fn check(project: &Project) -> Vec<Finding> {
-    project.members().flat_map(|package| check_package(project, package)).collect()
+    let layers = project.members().flat_map(|package| check_package(project, package));
+    layers.chain(check_product(project)).collect()
+}
+
+/// Follows the dependencies of the product's program, breadth first, so that each finding shows a shortest chain.
+fn check_product(project: &Project) -> Vec<Finding> {
+    let packages = &project.packages;
+    let program = packages.iter().position(|package| package.name == PRODUCT);
+    let mut reached: Vec<(usize, String)> =
+        program.into_iter().map(|at| (at, format!("`{PRODUCT}`"))).collect();
+    let (mut at, mut findings) = (0, Vec::new());
+    while let Some((package, chain)) = reached.get(at).cloned() {
+        at += 1;
+        for dependency in packages[package].dependencies.iter().filter(|dependency| dependency.normal) {
+            if reached.iter().any(|(known, _)| *known == dependency.index) {
+                continue;
+            }
+            let chain = format!("{chain} → `{}`", dependency.name);
+            if NOT_IN_PRODUCT.contains(&dependency.name.as_str()) {
+                let manifest =
+                    format!("{}/Cargo.toml", packages[package].directory.as_deref().unwrap_or("."));
+                let line = manifest_line(project, &manifest, &dependency.name);
+                let way_out = "move what the product needs of it to a crate of the product";
+                findings.push(Finding::error(
+                    &manifest,
+                    line,
+                    format!("the product reaches {chain}"),
+                    way_out,
+                ));
+            }
+            reached.push((dependency.index, chain));
+        }
+    }
+    findings
 }
 
 fn check_package(project: &Project, package: &Package) -> Vec<Finding> {
@@ -114,16 +154,33 @@ mod tests {
         assert_eq!(findings("tributary-tests", "tributary"), 0);
     }
 
+    /// The product's program on a crate that is on `last`, which it does not itself name.
+    fn product(last: &str, normal: bool) -> Vec<Finding> {
+        let edge = |name: &str, index, normal| Dependency { name: name.to_owned(), index, normal };
+        let package = |name: &str, dependencies| Package { dependencies, ..member(name, "") };
+        check(&Project::of_packages(vec![
+            package("tributary-net", vec![edge(last, 1, normal)]),
+            package(last, Vec::new()),
+            package("tributary", vec![edge("tributary-net", 0, true)]),
+        ]))
+    }
+
     #[test]
-    fn no_product_crate_may_use_the_laboratory_or_the_benchmarks() {
-        for (name, _) in LAYERS.iter().filter(|(name, layer)| *layer < 5 && *name != "tributary-lab") {
-            assert_eq!(
-                (findings(name, "tributary-lab"), findings(name, "tributary-bench")),
-                (1, 1),
-                "{name}"
-            );
+    fn the_product_is_built_without_the_laboratory() {
+        for laboratory in ["tributary-sim", "tributary-emu", "tributary-lab", "parquet"] {
+            let findings = product(laboratory, true);
+            let chain = format!("`tributary` → `tributary-net` → `{laboratory}`");
+            assert!(findings.iter().any(|finding| finding.what.ends_with(&chain)), "{laboratory}");
         }
-        assert_eq!(findings("tributary-lab", "tributary-bench"), 1);
+        assert!(product("tributary-proto", true).is_empty());
+        assert!(
+            product("parquet", false).iter().all(|finding| !finding.what.contains("→")),
+            "only tests need it"
+        );
+        assert_eq!(
+            findings("tributary", "tributary-bench") + findings("tributary-lab", "tributary-bench"),
+            2
+        );
     }
 
     #[test]
