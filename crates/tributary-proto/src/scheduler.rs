@@ -300,6 +300,12 @@ pub trait Scheduler: Debug + Send {
         None
     }
 
+    /// Whether the scheduler has begun to wait until everything that it assigned is acknowledged. The session then asks the
+    /// peer to acknowledge at once. True once for each wait.
+    fn take_wait(&mut self) -> bool {
+        false
+    }
+
     /// Reasons of the last assignment, if its segment was prioritised. For telemetry.
     fn take_decision(&mut self) -> Option<PriorityDecision> {
         None

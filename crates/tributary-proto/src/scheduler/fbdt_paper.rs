@@ -16,7 +16,7 @@
 use tributary_types::{DataSeq, Instant, SubflowId};
 
 use super::window::{Role, TransmissionWindow};
-use super::{Assignment, AssignmentKind, Load, Scheduler, SchedulerEvent, SubflowView, WindowView};
+use super::{Assignment, AssignmentKind, Load, Scheduler, SchedulerEvent, SubflowView, WindowView, time_for};
 
 /// Bytes of a segment. The paper uses the MSS; here a segment has 16 KiB.
 const SEGMENT: usize = 16 << 10;
@@ -27,6 +27,8 @@ pub(super) struct FbdtPaper {
     reload: Reload,
     window: Option<Loaded>,
     wake: Option<Instant>,
+    /// The cursors have met since [`Scheduler::take_wait`] was last called.
+    met: bool,
 }
 
 /// When the next window is loaded, once the cursors have met.
@@ -57,6 +59,17 @@ enum Phase {
     Redundant(SubflowId, DataSeq),
 }
 
+/// Published: the cursor moves whose transport first delivers all that it was given and one more segment, if its congestion
+/// window has room (FBDT §3.2). So each subflow gets the share that its throughput gives it (equation 1), and not
+/// what its transport accepts at once. Example: of 1 MiB over 470 and 1400 Mbit/s the slower one takes a quarter.
+/// While the driver has no room for that cursor, the others wait for it, but not for a silent subflow.
+fn earliest_drained(subflows: &[SubflowView]) -> Option<&SubflowView> {
+    let segment = SEGMENT as u64;
+    let drained = |s: &SubflowView| s.expect(|rate| time_for(rate, s.in_flight + segment));
+    let open = subflows.iter().filter(|s| s.in_flight < s.cwnd.max(segment) && (s.room > 0 || !s.silent));
+    open.min_by_key(|s| (s.silent, drained(s), s.rank)).filter(|s| s.room > 0)
+}
+
 fn role(of: &SubflowView, subflows: &[SubflowView]) -> Role {
     if subflows.iter().all(|s| s.rank >= of.rank) {
         Role::Forward
@@ -68,14 +81,9 @@ fn role(of: &SubflowView, subflows: &[SubflowView]) -> Role {
 }
 
 impl Loaded {
-    fn cursors(&mut self, subflows: &[SubflowView]) -> Option<Assignment> {
-        let open = subflows.iter().filter(|s| s.room > 0);
-        for subflow in open {
-            if let Some(segment) = self.window.take(subflow.id, role(subflow, subflows)) {
-                return Some(Assignment { subflow: subflow.id, segment, kind: AssignmentKind::Fresh });
-            }
-        }
-        None
+    fn take(&mut self, subflow: &SubflowView, subflows: &[SubflowView]) -> Option<Assignment> {
+        let segment = self.window.take(subflow.id, role(subflow, subflows))?;
+        Some(Assignment { subflow: subflow.id, segment, kind: AssignmentKind::Fresh })
     }
 
     /// A subflow of this window without open segments, while another still has some.
@@ -94,7 +102,7 @@ impl Loaded {
 impl FbdtPaper {
     /// The rules as published.
     pub fn published() -> Self {
-        Self { reload: Reload::Acknowledged, window: None, wake: None }
+        Self { reload: Reload::Acknowledged, window: None, wake: None, met: false }
     }
 
     /// What the released program does.
@@ -110,7 +118,12 @@ impl FbdtPaper {
     ) -> Option<Assignment> {
         let loaded = self.window.as_mut()?;
         if matches!(loaded.phase, Phase::Cursors) {
-            if let Some(assignment) = loaded.cursors(subflows) {
+            let next = match self.reload {
+                Reload::Acknowledged => earliest_drained(subflows),
+                // Released: whichever transport accepts more.
+                Reload::Accepted => subflows.iter().find(|s| s.room > 0),
+            };
+            if let Some(assignment) = next.and_then(|subflow| loaded.take(subflow, subflows)) {
                 return Some(assignment);
             }
             if !loaded.window.met() {
@@ -121,6 +134,7 @@ impl FbdtPaper {
                 return None;
             }
             loaded.phase = Phase::Waiting(None);
+            self.met = true;
         }
         if loaded.open(view).next().is_none() {
             self.window = None;
@@ -200,6 +214,10 @@ impl Scheduler for FbdtPaper {
 
     fn poll_timeout(&self) -> Option<Instant> {
         self.wake
+    }
+
+    fn take_wait(&mut self) -> bool {
+        std::mem::take(&mut self.met)
     }
 }
 

@@ -351,6 +351,10 @@ impl Scheduler for Prioritised {
         self.bulk.take_penalty()
     }
 
+    fn take_wait(&mut self) -> bool {
+        self.bulk.take_wait()
+    }
+
     fn take_decision(&mut self) -> Option<PriorityDecision> {
         self.decision.take()
     }

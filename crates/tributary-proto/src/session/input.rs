@@ -96,6 +96,8 @@ impl Session {
                 if let Some(subflow) = self.subflows.get_mut(&id) {
                     subflow.pong_due = Some(number);
                 }
+                // The sender waits for it.
+                self.ack_at = self.ack_at.map(|at| at.min(now));
             }
             Control::Pong(_) => {}
             Control::Refresh(path) => {

@@ -40,6 +40,11 @@ impl Session {
         if let Some(transmit) = self.next_segment(now) {
             return Some(transmit);
         }
+        if self.scheduler.take_wait()
+            && let Some(transmit) = self.ask_for_acknowledgement()
+        {
+            return Some(transmit);
+        }
         if self.watch_waiting(now)
             && let Some(transmit) = self.next_segment(now)
         {
@@ -144,6 +149,15 @@ impl Session {
         }
         let payload = out.split().freeze();
         Some(self.take_room(id, Head::default(), payload))
+    }
+
+    /// A ping behind the last segment of each subflow: the peer answers it at once, with the acknowledgement that it would
+    /// else delay by a millisecond.
+    fn ask_for_acknowledgement(&mut self) -> Option<Transmit> {
+        for subflow in self.subflows.values_mut().filter(|s| s.waiting_since().is_some()) {
+            subflow.ping_due = true;
+        }
+        self.control_frames()
     }
 
     /// Acknowledgements go on every subflow, because one that is blocked must not delay the news of what arrived
