@@ -10,6 +10,7 @@ use crate::result::{Goodput, World, path_capacity_mbps};
 use crate::simulate::Simulation;
 use crate::transport::is_on_sockets;
 use crate::workload::Workload;
+use std::collections::BTreeMap;
 use tributary_link::{Scenario, WorkloadSpec};
 use tributary_report::stats;
 use tributary_sim::run::{Options, TransportName};
@@ -25,7 +26,7 @@ const START: usize = 2 * PER_SECOND;
 const PER_SECOND: usize = 1000;
 
 /// The metrics.
-pub const METRICS: [Metric; 21] = [
+pub const METRICS: [Metric; 22] = [
     Metric::new("seconds", "Mbit/s", "goodput of every whole second but the first"),
     Metric::new("capacity", "Mbit/s", "capacity of all links in each of these seconds"),
     Metric::new("goodput", "Mbit/s", "mean goodput").of(Statistic::Mean, "seconds"),
@@ -35,6 +36,7 @@ pub const METRICS: [Metric; 21] = [
     Metric::new("silence", "ms", "longest time without a byte in order"),
     Metric::new("silences", "ms", "every silence of at least 20 ms"),
     Metric::new("sent_again", "%", "payload bytes sent again on another path"),
+    Metric::new("share", "%", "bytes that the first path's link carried, of those of all links"),
     Metric::new("cpu", "s/GB", "processor time of both ends; emulator only"),
     Metric::new("rtt", "ms", "base round-trip time"),
     Metric::new("dead_silence", "ms", "longest silence during the time a radio is dead"),
@@ -105,14 +107,40 @@ fn simulation(cell: &Cell) -> Result<Simulation, CellError> {
         let (per_second, size) = (PER_SECOND as f64, DataSize::from_bytes(64));
         workloads.push(WorkloadSpec::Messages { per_second, size, priority: 7, deadline: None });
     }
+    // The other transports of a comparison have no transmission window.
+    let session = matches!(transport, TransportName::Session { .. });
+    let options = Options { window: window(cell)?.filter(|_| session), ..Options::default() };
     Ok(Simulation {
         scenario,
         queue: cell.queue()?,
         transport,
         congestion: cell.label("congestion").to_owned(),
         workloads,
-        options: Options::default(),
+        options,
     })
+}
+
+/// The transmission window on the axis `window`, such as `256 KiB`.
+fn window(cell: &Cell) -> Result<Option<usize>, CellError> {
+    let text = cell.label("window");
+    let refuse = || CellError::Value {
+        axis: "window",
+        value: text.to_owned(),
+        expected: "expected a whole number of KiB such as 1024 KiB".to_owned(),
+    };
+    match text.strip_suffix("KiB").map(|number| number.trim().parse::<usize>()) {
+        None if text.is_empty() => Ok(None),
+        Some(Ok(kib)) => kib.checked_mul(1024).map(Some).ok_or_else(refuse),
+        _ => Err(refuse()),
+    }
+}
+
+/// Share in percent of the bytes of all links that the first path of the scenario carried after the first second.
+fn share(sample: &mut Sample, scenario: &Scenario, links: &BTreeMap<String, Vec<f64>>) {
+    let carried = |link: &Vec<f64>| link.iter().skip(10).sum::<f64>();
+    let all: f64 = links.values().map(carried).sum();
+    let first = scenario.paths.first().and_then(|path| links.get(&path.name)).map(carried);
+    sample.set("share", first.filter(|_| all > 0.0).map(|first| 100.0 * first / all));
 }
 
 fn simulated(cell: &Cell) -> Result<Sample, CellError> {
@@ -124,6 +152,7 @@ fn simulated(cell: &Cell) -> Result<Sample, CellError> {
     sample.set("sent_again", result.duplicates_percent);
     sample.set("rtt", Some(result.rtt_ms));
     dead_radio(&mut sample, &simulation.scenario, &result.silences, &result.links);
+    share(&mut sample, &simulation.scenario, &result.links);
     let bulk: u64 = outcome.flows().filter(|flow| flow.kind == "bulk").map(|flow| flow.bytes).sum();
     sample.set("bulk", Some(bulk as f64 * 8e-6 / f64::from(cell.seconds.max(1))));
     if cell.messages {
@@ -152,6 +181,10 @@ fn emulation(cell: &Cell) -> Result<cell::Cell, CellError> {
         let expected = "sockets have schedulers for the transport `session` only".to_owned();
         return Err(CellError::Value { axis: "scheduler", value: value.to_owned(), expected });
     }
+    if !cell.label("window").is_empty() {
+        let expected = "is an axis of the simulator only".to_owned();
+        return Err(CellError::Value { axis: "window", value: cell.label("window").to_owned(), expected });
+    }
     let workload = Workload::Bulk { seconds: f64::from(cell.seconds) };
     let mut run = cell::Cell::new(&scenario, &transport, cell.label("congestion"), &workload);
     run = run.with_queue(cell.queue()?);
@@ -172,6 +205,7 @@ fn emulated(cell: &Cell) -> Result<Sample, CellError> {
     sample.set("cpu", Some(result.cpu.seconds_per_gb));
     sample.set("rtt", Some(result.rtt_ms));
     dead_radio(&mut sample, &run.scenario, &result.silences, &result.links);
+    share(&mut sample, &run.scenario, &result.links);
     sample.set("bulk", Some(result.record.bytes() as f64 * 8e-6 / f64::from(cell.seconds.max(1))));
     if let Some(messages) = result.messages.first() {
         sample.set("message_p50", Some(messages.p50_ms));
@@ -203,7 +237,7 @@ fn dead_radio(
     sample: &mut Sample,
     scenario: &Scenario,
     silences: &[Silence],
-    links: &std::collections::BTreeMap<String, Vec<f64>>,
+    links: &BTreeMap<String, Vec<f64>>,
 ) {
     let Some((index, path)) = scenario.paths.iter().enumerate().find(|(_, path)| !path.dead.is_empty())
     else {
