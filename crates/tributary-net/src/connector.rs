@@ -12,12 +12,7 @@ use std::time::Duration;
 use rustls::ClientConfig;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
-#[cfg(not(test))]
-use tributary_proto::establish::Establish;
-// Unit tests read the recorded inputs and decisions.
-#[cfg(test)]
-use tributary_proto::establish::record::Recorder as Establish;
-use tributary_proto::establish::{Action, Failure, Progress, SMALL_SEGMENT};
+use tributary_proto::establish::{Action, Establish, Failure, Progress, SMALL_SEGMENT};
 use tributary_proto::{Event, Session};
 use tributary_types::{Instant, PathId, SubflowId};
 
@@ -276,64 +271,5 @@ impl Drop for Connector {
                 task.abort();
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Instant as StdInstant;
-
-    use tributary_proto::establish::record::Entry;
-    use tributary_proto::{Config, Side};
-
-    use super::*;
-    use crate::{Key, Limits, ListenConfig, Listener};
-
-    /// A path to an address where nothing listens, and one to a server, on real sockets.
-    #[tokio::test]
-    async fn recorded_socket_inputs_give_the_same_decisions_when_replayed() {
-        let mut common = Common::new(Key::from_bytes([1; 32]));
-        common.plaintext = true;
-        let addresses = vec!["127.0.0.1:0".parse().unwrap()];
-        let listening = ListenConfig { addresses, common: common.clone(), limits: Limits::default() };
-        let listener = Listener::bind(listening).await.unwrap();
-        // Bound but not listening: every attempt is refused.
-        let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let server = listener.addresses()[0];
-        let paths = [format!("127.0.0.2={nobody}"), format!("127.0.0.3={server}")];
-        let paths = paths.map(|path| path.parse::<PathConfig>().unwrap());
-        let (tell, mut commands) = mpsc::unbounded_channel();
-        let paths = (0..).map(PathId).zip(paths).collect();
-        let mut connector = Connector::new(paths, common, Tls::Off, tell);
-        let mut session = Session::new(Side::Client, Config::default(), 1, Instant::ZERO).unwrap();
-        (0..2).for_each(|path| session.add_path(Instant::ZERO, PathId(path)));
-        let began = StdInstant::now();
-        let (mut refused, mut admitted) = (0, 0);
-        while refused < 3 || admitted < 1 {
-            let now = Instant::ZERO + began.elapsed();
-            session.handle_timeout(now);
-            connector.timeout(now, &mut session);
-            while let Some(event) = session.poll_event() {
-                connector.event(now, &event);
-            }
-            while let Some(outcome) = connector.poll_outcome() {
-                refused += u32::from(matches!(outcome, Outcome::Failed(PathId(0), _)));
-                admitted += u32::from(matches!(outcome, Outcome::Admit(_)));
-            }
-            let command = tokio::time::timeout(Duration::from_millis(10), commands.recv()).await;
-            match command.ok().flatten() {
-                Some(Command::Connected(id)) => connector.connected(now, &mut session, id),
-                Some(Command::Ready(id, channel)) => connector.ready(now, &mut session, id, channel),
-                Some(Command::Introduced(established)) => {
-                    connector.introduced(now, &mut session, established);
-                }
-                Some(Command::Failed(id, error)) => connector.failed(now, &mut session, id, error),
-                _ => {}
-            }
-        }
-        while connector.poll_outcome().is_some() {}
-        let entries = connector.establish.entries();
-        assert!(entries.iter().any(|entry| matches!(entry, Entry::Progress(..))));
-        assert_eq!(connector.establish.replay(), entries);
     }
 }

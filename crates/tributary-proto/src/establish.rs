@@ -18,8 +18,6 @@ use tributary_types::{Instant, PathId, SubflowId};
 use crate::event::Event;
 use crate::session::Session;
 
-pub mod record;
-
 /// Time limit of each step of an attempt: the transport's connection, its TLS or plaintext handshake, the answer
 /// to the hello.
 const STEP: Duration = Duration::from_secs(3);
@@ -39,60 +37,6 @@ pub const SMALL_SEGMENT: u32 = 1200;
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 /// Time a closed subflow has to flush and to receive the peer's end.
 pub const LINGER: Duration = Duration::from_secs(3);
-
-/// What the machine calls on a session.
-pub trait Subflows {
-    /// The transport of an attempt is connected.
-    fn connecting(&mut self, subflow: SubflowId);
-    /// A subflow is open; returns `false` when the session does not accept it.
-    fn open(&mut self, now: Instant, subflow: SubflowId, path: PathId) -> bool;
-    /// A subflow has ended.
-    fn closed(&mut self, now: Instant, subflow: SubflowId);
-    /// The attempt has failed.
-    fn connect_failed(&mut self, now: Instant, subflow: SubflowId);
-    /// Every path may be tried at once.
-    fn retry_paths(&mut self, now: Instant);
-    /// The path may be tried from this moment on.
-    fn retry_path(&mut self, at: Instant, path: PathId);
-    /// The session is over.
-    fn abort(&mut self, code: u32, reason: &'static str);
-    /// Whether a subflow is open.
-    fn has_subflows(&mut self) -> bool;
-}
-
-impl Subflows for Session {
-    fn connecting(&mut self, subflow: SubflowId) {
-        self.handle_connect_progress(subflow);
-    }
-
-    fn open(&mut self, now: Instant, subflow: SubflowId, path: PathId) -> bool {
-        self.handle_subflow_open(now, subflow, path).is_ok()
-    }
-
-    fn closed(&mut self, now: Instant, subflow: SubflowId) {
-        self.handle_subflow_closed(now, subflow);
-    }
-
-    fn connect_failed(&mut self, now: Instant, subflow: SubflowId) {
-        self.handle_connect_failed(now, subflow);
-    }
-
-    fn retry_paths(&mut self, now: Instant) {
-        Session::retry_paths(self, now);
-    }
-
-    fn retry_path(&mut self, at: Instant, path: PathId) {
-        Session::retry_path(self, at, path);
-    }
-
-    fn abort(&mut self, code: u32, reason: &'static str) {
-        Session::abort(self, code, reason);
-    }
-
-    fn has_subflows(&mut self) -> bool {
-        self.subflow_stats().next().is_some()
-    }
-}
 
 /// Progress of an attempt, reported by the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,17 +195,11 @@ impl Establish {
     }
 
     /// Handles progress or the end of an attempt.
-    pub fn handle(
-        &mut self,
-        now: Instant,
-        session: &mut impl Subflows,
-        subflow: SubflowId,
-        progress: Progress,
-    ) {
+    pub fn handle(&mut self, now: Instant, session: &mut Session, subflow: SubflowId, progress: Progress) {
         let Some(attempt) = self.attempts.get(&subflow).copied() else {
             if let Progress::Failed(_) = progress {
                 self.hung_up = true;
-                session.closed(now, subflow);
+                session.handle_subflow_closed(now, subflow);
             }
             return;
         };
@@ -269,7 +207,7 @@ impl Establish {
             attempt.until = now + STEP;
         }
         match progress {
-            Progress::Connected => session.connecting(subflow),
+            Progress::Connected => session.handle_connect_progress(subflow),
             Progress::Ready => self.introduce(subflow),
             Progress::Introduced => {
                 if self.early && self.opening == Opening::By(subflow) {
@@ -293,7 +231,7 @@ impl Establish {
     }
 
     /// Sets whether an application waits for the session. When this becomes true, every path is tried at once.
-    pub fn set_hurry(&mut self, now: Instant, session: &mut impl Subflows, hurry: bool) {
+    pub fn set_hurry(&mut self, now: Instant, session: &mut Session, hurry: bool) {
         if hurry && !std::mem::replace(&mut self.hurry, hurry) {
             session.retry_paths(now);
         }
@@ -301,7 +239,7 @@ impl Establish {
     }
 
     /// Time has passed: ends attempts that exceeded their deadline.
-    pub fn handle_timeout(&mut self, now: Instant, session: &mut impl Subflows) {
+    pub fn handle_timeout(&mut self, now: Instant, session: &mut Session) {
         while let Some(subflow) = self.late(now) {
             self.fail(now, session, subflow, Failure::TimedOut);
         }
@@ -347,11 +285,11 @@ impl Establish {
     fn admit(
         &mut self,
         now: Instant,
-        session: &mut impl Subflows,
+        session: &mut Session,
         (subflow, attempt): (SubflowId, Attempt),
         unanswered: bool,
     ) {
-        if !session.open(now, subflow, attempt.path) {
+        if session.handle_subflow_open(now, subflow, attempt.path).is_err() {
             self.forget(subflow);
             self.actions.push_back(Action::Drop { subflow, abort: false });
             return;
@@ -362,7 +300,7 @@ impl Establish {
         self.actions.push_back(Action::Admit { subflow, unanswered });
     }
 
-    fn fail(&mut self, now: Instant, session: &mut impl Subflows, subflow: SubflowId, failure: Failure) {
+    fn fail(&mut self, now: Instant, session: &mut Session, subflow: SubflowId, failure: Failure) {
         let Some(attempt) = self.attempts.get(&subflow).copied() else { return };
         self.forget(subflow);
         self.actions.push_back(Action::Failed { path: attempt.path, failure });
@@ -371,8 +309,8 @@ impl Establish {
             session.retry_path(now + wait, attempt.path);
         }
         match attempt.step {
-            Step::Early => session.closed(now, subflow),
-            _ => session.connect_failed(now, subflow),
+            Step::Early => session.handle_subflow_closed(now, subflow),
+            _ => session.handle_connect_failed(now, subflow),
         }
         if self.is_gone(session, failure) {
             session.abort(CODE_GONE, "the server does not know the session: it was started again");
@@ -396,11 +334,11 @@ impl Establish {
 
     /// Whether the server has lost the session. Either it says so, or its process has ended: then it closed the
     /// last subflow, and nothing listens at its address.
-    fn is_gone(&self, session: &mut impl Subflows, failure: Failure) -> bool {
+    fn is_gone(&self, session: &Session, failure: Failure) -> bool {
         self.opening == Opening::Done
             && match failure {
                 Failure::UnknownSession => true,
-                Failure::NobodyListens => self.hung_up && !session.has_subflows(),
+                Failure::NobodyListens => self.hung_up && session.subflow_stats().next().is_none(),
                 _ => false,
             }
     }

@@ -18,11 +18,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use tributary_cc::SiblingView;
-#[cfg(not(test))]
 use tributary_proto::establish::Establish;
-// Unit tests read the state machine's inputs and decisions.
-#[cfg(test)]
-use tributary_proto::establish::record::Recorder as Establish;
 use tributary_proto::{Config, ReadError, Session, Side};
 use tributary_types::{Instant, StreamId};
 

@@ -1,16 +1,15 @@
 //! Tests of attempts: failures, waits, and a server that has lost the session.
 
-use super::record::{Entry, Recorder};
 use super::*;
 use crate::{Config, Side};
 
 const WIFI: PathId = PathId(0);
 const LTE: PathId = PathId(1);
 
-/// An [`Establish`] with a session that records calls, and a clock in milliseconds.
+/// An [`Establish`] with its session, and a clock in milliseconds.
 struct Rig {
     session: Session,
-    establish: Recorder,
+    establish: Establish,
     now: Instant,
     actions: Vec<Action>,
 }
@@ -19,7 +18,7 @@ impl Rig {
     fn new(paths: &[PathId]) -> Self {
         let now = Instant::ZERO;
         let session = Session::new(Side::Client, Config::default(), 1, now).unwrap();
-        let mut rig = Self { session, establish: Recorder::new(true), now, actions: Vec::new() };
+        let mut rig = Self { session, establish: Establish::new(true), now, actions: Vec::new() };
         paths.iter().for_each(|path| rig.session.add_path(now, *path));
         rig.drain();
         rig
@@ -64,28 +63,6 @@ impl Rig {
         };
         std::mem::take(&mut self.actions).iter().filter_map(dialled).collect()
     }
-}
-
-/// At the end of every test, its record is replayed and must give the same decisions.
-impl Drop for Rig {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            assert_eq!(self.establish.replay(), self.establish.entries());
-        }
-    }
-}
-
-#[test]
-fn a_record_of_other_inputs_is_another_record() {
-    let mut rig = Rig::new(&[WIFI]);
-    let first = rig.dialled()[0].1;
-    rig.accept(first);
-    let decided = |entry: &&Entry| matches!(entry, Entry::Action(Action::Admit { .. }));
-    assert_eq!(rig.establish.entries().iter().filter(decided).count(), 1);
-    let mut other = Rig::new(&[WIFI]);
-    let first = other.dialled()[0].1;
-    other.report(first, Progress::Failed(Failure::Stranger));
-    assert_ne!(other.establish.replay(), rig.establish.entries());
 }
 
 #[test]

@@ -4,8 +4,6 @@ use core::time::Duration;
 
 use tributary_cc as congestion;
 use tributary_link::{LinkSpec, Moment, PathSpec, RateSpec, Scenario};
-use tributary_proto::establish::Action;
-use tributary_proto::establish::record::Entry;
 use tributary_proto::scheduler;
 use tributary_types::{Bitrate, Rng};
 
@@ -167,30 +165,6 @@ fn a_radio_that_dies_silently_is_left_out_and_used_again_when_it_returns() {
     assert!((43.0..46.0).contains(&alone), "{alone:.1}");
     let again = rig.rate(Duration::from_millis(7500), 10 * SECOND);
     assert!(again > 165.0, "{again:.1}");
-}
-
-#[test]
-fn recorded_simulator_inputs_give_the_same_decisions_when_replayed() {
-    let mut scenario = Scenario::builtin("los").unwrap();
-    let wigig = scenario.paths.iter_mut().find(|p| p.name == "wigig").unwrap();
-    wigig.dead = vec![
-        (Moment::At(Duration::ZERO), Moment::At(2 * SECOND)),
-        (Moment::At(3 * SECOND), Moment::At(5 * SECOND)),
-    ];
-    for early in [false, true] {
-        let rig = download(&scenario, &SessionConfig { early, ..SessionConfig::default() }, ENDLESS, 8);
-        let record = &rig.transport::<SessionTransport>(rig.client).establish;
-        let actions = |wanted: fn(&Action) -> bool| {
-            record
-                .entries()
-                .iter()
-                .filter(|entry| matches!(entry, Entry::Action(action) if wanted(action)))
-                .count()
-        };
-        assert!(actions(|action| matches!(action, Action::Admit { .. })) >= 3, "early {early}");
-        assert!(actions(|action| matches!(action, Action::Drop { .. })) >= 1, "early {early}");
-        assert_eq!(record.replay(), record.entries(), "early {early}");
-    }
 }
 
 #[test]
