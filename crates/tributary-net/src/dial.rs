@@ -144,7 +144,7 @@ pub(crate) fn bind_local(socket: &Socket, local: &Local, server: SocketAddr) -> 
     let address = match local {
         Local::Address(address) => Some(*address),
         Local::Interface(name) => {
-            sockopt::bind_to_device(socket.as_fd(), name)?;
+            socket.bind_device(Some(name.as_bytes()))?;
             reach::source_address(name, server)
         }
         Local::Any | Local::Auto => None,

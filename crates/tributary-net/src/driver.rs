@@ -8,12 +8,12 @@ mod gather;
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use socket2::SockRef;
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
 use tributary_proto::Event;
@@ -27,7 +27,6 @@ use crate::events::{Happening, SessionEvent};
 use crate::handshake::{Established, HandshakeError};
 use crate::paths::{PathState, PathStatus, UNACKNOWLEDGED};
 use crate::shared::{Command, Shared, State};
-use crate::sockopt;
 use crate::stats::SubflowReport;
 use crate::subflow::Subflow;
 use gather::{Gathered, gather_subflow};
@@ -244,7 +243,7 @@ impl Driver {
     /// Tells the kernel that the subflow is a sibling of the session's others.
     fn mark(&mut self, established: &Established) {
         let Some(mark) = self.mark else { return };
-        if let Err(error) = sockopt::set_mark(established.channel.stream.as_fd(), mark) {
+        if let Err(error) = SockRef::from(&established.channel.stream).set_mark(mark) {
             tracing::warn!(
                 %error,
                 "the session's subflows are not coupled: marking sockets needs CAP_NET_ADMIN or CAP_NET_RAW"

@@ -190,7 +190,7 @@ pub(crate) fn prepared_socket(address: SocketAddr, common: &Common) -> Result<So
     if let Some(name) = &common.congestion {
         sockopt::set_congestion(socket.as_fd(), name)?;
     }
-    sockopt::set_nodelay(socket.as_fd())?;
+    socket.set_tcp_nodelay(true)?;
     if let Some(cap) = common.rto_max {
         let _ = sockopt::set_timers(socket.as_fd(), cap, std::time::Duration::from_millis(5));
     }

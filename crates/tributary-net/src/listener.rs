@@ -273,7 +273,7 @@ impl Registry {
         if let Some(name) = &self.common.congestion {
             sockopt::assert_congestion(stream.as_fd(), name)?;
         }
-        sockopt::set_nodelay(stream.as_fd())?;
+        stream.set_nodelay(true)?;
         let admit = |ticket: Ticket| self.look(&ticket, place);
         let mut channel = protect_accepted(stream, &self.tls, &self.common.key, admit).await?;
         let bytes: [u8; HELLO_LENGTH] = channel.receive().await?;

@@ -1,4 +1,5 @@
-//! Socket options of Linux that the standard library does not offer. The only unsafe code of the crate.
+//! Socket options of Linux that neither the standard library nor socket2 offers, and names for uses of those that socket2 has. The
+//! only unsafe code of the crate. An option that socket2 has is set through its `SockRef`.
 //!
 //! Options are read and written through four small wrappers around `getsockopt`, `setsockopt`, `ioctl` and `poll`,
 //! and the process's limit of descriptors through two more. One descriptor is registered with the runtime. All
@@ -14,17 +15,17 @@ mod tcp_info;
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
-use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use libc::{c_int, c_void, socklen_t};
+use socket2::SockRef;
 use thiserror::Error;
 
 pub use code_point::{keep_opening_packets, opening_code_point};
 pub use descriptors::raise_limit as raise_descriptor_limit;
 pub use mptcp::{MptcpState, MptcpSubflow, mptcp_socket, mptcp_state, mptcp_subflows};
-pub use receive::{free_receive_buffer, set_largest_segment, set_receive_buffer, set_receive_lowat};
+pub use receive::{free_receive_buffer, set_receive_buffer, set_receive_lowat};
 pub use tcp_info::{TcpInfo, tcp_info};
 
 /// `TCP_RTO_MAX_MS` (Linux 6.15), not yet in libc.
@@ -132,21 +133,6 @@ pub fn poll_writable(fd: BorrowedFd<'_>) -> io::Result<bool> {
     if code < 0 { Err(io::Error::last_os_error()) } else { Ok(code > 0) }
 }
 
-/// Unsent bytes below which the kernel calls a socket writable (`TCP_NOTSENT_LOWAT`).
-pub fn set_notsent_lowat(fd: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
-    set_tcp(fd, libc::TCP_NOTSENT_LOWAT, bytes)
-}
-
-/// Sends small writes at once (`TCP_NODELAY`).
-pub fn set_nodelay(fd: BorrowedFd<'_>) -> io::Result<()> {
-    set_tcp(fd, libc::TCP_NODELAY, 1)
-}
-
-/// Time after which unacknowledged data kills the connection (`TCP_USER_TIMEOUT`).
-pub fn set_user_timeout(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<()> {
-    set_tcp(fd, libc::TCP_USER_TIMEOUT, u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX))
-}
-
 /// Applies the newer retransmission-timer options, each where the kernel has it.
 pub fn set_timers(fd: BorrowedFd<'_>, rto_max: Duration, delack_max: Duration) -> TimerSupport {
     let rto_millis = u32::try_from(rto_max.as_millis()).unwrap_or(u32::MAX);
@@ -160,24 +146,12 @@ pub fn set_timers(fd: BorrowedFd<'_>, rto_max: Duration, delack_max: Duration) -
 
 /// Makes the socket send RST when it is dropped (`SO_LINGER` zero).
 pub fn set_abort_on_drop(fd: BorrowedFd<'_>) -> io::Result<()> {
-    let mut bytes = [0_u8; 8]; // struct linger: l_onoff, l_linger
-    bytes[..4].copy_from_slice(&1_i32.to_ne_bytes());
-    set(fd, libc::SOL_SOCKET, libc::SO_LINGER, &bytes)
+    SockRef::from(&fd).set_linger(Some(Duration::ZERO))
 }
 
 /// Undoes [`set_abort_on_drop`]: the socket sends FIN when it is dropped.
 pub fn clear_abort_on_drop(fd: BorrowedFd<'_>) -> io::Result<()> {
-    set(fd, libc::SOL_SOCKET, libc::SO_LINGER, &[0; 8])
-}
-
-/// Marks the socket's packets and the socket itself (`SO_MARK`); needs CAP_NET_ADMIN or CAP_NET_RAW.
-pub fn set_mark(fd: BorrowedFd<'_>, mark: u32) -> io::Result<()> {
-    set(fd, libc::SOL_SOCKET, libc::SO_MARK, &mark.to_ne_bytes())
-}
-
-/// Binds the socket to a network interface by name (`SO_BINDTODEVICE`).
-pub fn bind_to_device(fd: BorrowedFd<'_>, interface: &str) -> io::Result<()> {
-    set(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, interface.as_bytes())
+    SockRef::from(&fd).set_linger(None)
 }
 
 /// Whether the machine has a network interface of this name.
@@ -195,9 +169,9 @@ pub fn available_congestion() -> String {
 
 /// Name of the congestion controller of a socket.
 pub fn congestion(fd: BorrowedFd<'_>) -> io::Result<String> {
-    let (name, length) = get::<[u8; 16]>(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION)?;
-    let text = name[..length.min(name.len())].split(|&b| b == 0).next().unwrap_or_default();
-    Ok(String::from_utf8_lossy(text).into_owned())
+    let name = SockRef::from(&fd).tcp_congestion()?;
+    let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(name).into_owned())
 }
 
 /// Selects a congestion controller and checks that the socket reports it.
@@ -205,13 +179,11 @@ pub fn congestion(fd: BorrowedFd<'_>) -> io::Result<String> {
 /// Call it on a listener before `accept` and on a client before `connect`: a socket switched later
 /// stays paced by its first controller.
 pub fn set_congestion(fd: BorrowedFd<'_>, name: &str) -> Result<(), CongestionError> {
-    set(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_bytes()).map_err(|error| {
-        match error.raw_os_error() {
-            Some(libc::ENOENT | libc::EINVAL | libc::EPERM) => {
-                CongestionError::Unknown { name: name.to_owned(), available: available_congestion() }
-            }
-            _ => CongestionError::Io(error),
+    SockRef::from(&fd).set_tcp_congestion(name.as_bytes()).map_err(|error| match error.raw_os_error() {
+        Some(libc::ENOENT | libc::EINVAL | libc::EPERM) => {
+            CongestionError::Unknown { name: name.to_owned(), available: available_congestion() }
         }
+        _ => CongestionError::Io(error),
     })?;
     assert_congestion(fd, name)
 }
@@ -224,12 +196,6 @@ pub fn assert_congestion(fd: BorrowedFd<'_>, wanted: &str) -> Result<(), Congest
     } else {
         Err(CongestionError::Differs { wanted: wanted.to_owned(), actual })
     }
-}
-
-/// The socket domain of an address.
-#[must_use]
-pub fn domain(address: SocketAddr) -> socket2::Domain {
-    socket2::Domain::for_address(address)
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
+use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio_util::io::poll_read_buf;
@@ -80,7 +81,7 @@ impl Subflow {
     pub(crate) fn new(established: Established) -> io::Result<Self> {
         let channel = established.channel;
         let rule = Room::new(channel.security.is_some());
-        sockopt::set_notsent_lowat(channel.stream.as_fd(), rule.target() as u32)?;
+        SockRef::from(&channel.stream).set_tcp_notsent_lowat(rule.target() as u32)?;
         Ok(Self {
             id: established.subflow,
             path: established.path,
@@ -356,7 +357,7 @@ impl Subflow {
             heard_at: now - info.last_ack_recv,
         });
         if self.rule.target() != target {
-            let _ = sockopt::set_notsent_lowat(self.stream.as_fd(), self.rule.target() as u32);
+            let _ = SockRef::from(&self.stream).set_tcp_notsent_lowat(self.rule.target() as u32);
             self.room = None;
         }
         Some(told)
@@ -382,7 +383,7 @@ impl Subflow {
                 sealer.close();
             }
             std::future::poll_fn(|cx| self.poll_flush(cx)).await?;
-            socket2::SockRef::from(&self.stream).shutdown(Shutdown::Write)?;
+            SockRef::from(&self.stream).shutdown(Shutdown::Write)?;
             loop {
                 match std::future::poll_fn(|cx| self.poll_read(cx)).await? {
                     Input::Data(..) | Input::Accepted(_) => {}

@@ -13,6 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use socket2::SockRef;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::Instant;
 use tributary_types::Bitrate;
@@ -49,7 +50,7 @@ pub(super) fn of_the_session(buffer: Option<Duration>) -> Option<Duration> {
 
 /// Makes the peers of accepted connections keep their send buffers small, by limiting the segment size.
 pub(super) fn limit_segments(listener: BorrowedFd<'_>) -> io::Result<()> {
-    sockopt::set_largest_segment(listener, SEGMENT)
+    SockRef::from(&listener).set_tcp_mss(SEGMENT)
 }
 
 /// Connects to the first of a name's addresses that answers. Segments are limited as in [`limit_segments`].

@@ -99,8 +99,9 @@ enum Side {
 pub(super) fn prepare(tcp: &TcpStream) {
     let keep_alive =
         TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(PROBE_INTERVAL).with_retries(PROBES);
-    let outcome = sockopt::set_nodelay(tcp.as_fd())
-        .and_then(|()| sockopt::set_notsent_lowat(tcp.as_fd(), KERNEL_UNSENT))
+    let outcome = tcp
+        .set_nodelay(true)
+        .and_then(|()| SockRef::from(tcp).set_tcp_notsent_lowat(KERNEL_UNSENT))
         .and_then(|()| sockopt::set_abort_on_drop(tcp.as_fd()))
         .and_then(|()| SockRef::from(tcp).set_tcp_keepalive(&keep_alive));
     if let Err(error) = outcome {

@@ -1,7 +1,7 @@
 //! Socket options on loopback connections.
 
 use std::io::Write;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn congestion_control_is_checked_and_errors_for_unknown_names_list_the_known_one
 #[test]
 fn queues_are_counted_and_writability_follows_the_low_water_mark() {
     let (mut client, server) = pair();
-    set_notsent_lowat(client.as_fd(), 16 * 1024).unwrap();
+    SockRef::from(&client).set_tcp_notsent_lowat(16 * 1024).unwrap();
     assert!(poll_writable(client.as_fd()).unwrap());
     client.set_nonblocking(true).unwrap();
     while client.write(&[0; 65536]).is_ok() {}
@@ -51,8 +51,6 @@ fn queues_are_counted_and_writability_follows_the_low_water_mark() {
 #[test]
 fn missing_options_are_reported_and_never_fatal() {
     let (client, _server) = pair();
-    set_nodelay(client.as_fd()).unwrap();
-    set_user_timeout(client.as_fd(), Duration::from_secs(5)).unwrap();
     let _ = set_timers(client.as_fd(), Duration::from_secs(1), Duration::from_millis(5));
     assert!(interface_exists("lo") && !interface_exists("no-such-interface"));
 }

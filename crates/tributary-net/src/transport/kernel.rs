@@ -127,7 +127,7 @@ fn socket(
     address: SocketAddr,
     congestion: Option<&str>,
 ) -> Result<socket2::Socket, TransportError> {
-    let domain = sockopt::domain(address);
+    let domain = socket2::Domain::for_address(address);
     let socket = match name {
         TransportName::Mptcp { scheduler } if scheduler != MPTCP_DEFAULT => {
             return Err(TransportError::KernelScheduler(scheduler.clone()));
@@ -149,7 +149,7 @@ fn prepare(stream: &TcpStream, sockets: Sockets) -> io::Result<()> {
     if let Some(bytes) = sockets.receive_buffer {
         SockRef::from(stream).set_recv_buffer_size(bytes)?;
     }
-    sockets.unsent.map_or(Ok(()), |bytes| sockopt::set_notsent_lowat(stream.as_fd(), bytes))
+    sockets.unsent.map_or(Ok(()), |bytes| SockRef::from(stream).set_tcp_notsent_lowat(bytes))
 }
 
 impl Dialer {

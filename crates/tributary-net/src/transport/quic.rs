@@ -11,19 +11,17 @@ pub(super) mod single;
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::hmac;
-use socket2::{Protocol, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::watch;
 
 use super::{TransportConfig, TransportError, system};
 use crate::config::{Local, PathConfig};
 use crate::hello::derive;
 use crate::key::Key;
-use crate::sockopt;
 use crate::tls;
 
 /// Label of the exporter that proofs are bound to.
@@ -155,10 +153,10 @@ fn unknown_controller(name: &str) -> TransportError {
 
 /// A UDP socket bound to this address.
 fn bound(address: SocketAddr, device: Option<&str>) -> Result<UdpSocket, TransportError> {
-    let socket =
-        Socket::new(sockopt::domain(address), Type::DGRAM, Some(Protocol::UDP)).map_err(system("socket"))?;
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))
+        .map_err(system("socket"))?;
     if let Some(name) = device {
-        let bound = sockopt::bind_to_device(socket.as_fd(), name);
+        let bound = socket.bind_device(Some(name.as_bytes()));
         bound.map_err(system(format!("binding to interface {name}")))?;
     }
     if address.is_ipv6() {
