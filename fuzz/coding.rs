@@ -55,8 +55,8 @@ pub fn gateway(data: &[u8]) {
             gateway.handle_report(&bytes);
         }
         for _ in 0..command >> 6 {
-            use tributary_cotag::Transmit::{Every, One};
-            if let Some(One(sent) | Every(sent)) = gateway.poll_transmit(command & 32 != 0) {
+            let sent = gateway.poll_flush().or_else(|| gateway.poll_transmit(command & 32 != 0));
+            if let Some(sent) = sent {
                 decode(&sent).expect("it sends packets");
             }
         }
@@ -67,11 +67,12 @@ pub fn gateway(data: &[u8]) {
 pub fn access_point(data: &[u8]) {
     let Some((mode, data)) = data.split_first() else { return };
     let mut point = AccessPoint::new(config(*mode), 0, 2);
-    records(data, |_, command, bytes| {
+    records(data, |now, command, bytes| {
+        point.handle_timeout(now);
         if command & 16 != 0 {
             point.handle_report(&bytes);
         } else {
-            point.handle_packet(usize::from(command & 1), bytes);
+            point.handle_packet(now, usize::from(command & 1), bytes);
         }
         assert!(point.waiting() <= BUFFER);
         for _ in 0..command >> 6 {

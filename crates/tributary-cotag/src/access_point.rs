@@ -4,13 +4,16 @@
 //! In paper mode cohort k waits until a later label has arrived on every incoming link; in systematic mode
 //! packets are forwarded at once. `Deviates:` the smallest unprocessed label is not stored: label k may be
 //! sent while it is older than the newest label of each incoming link, but by less than two. An original of an
-//! older cohort, which another access point could not deliver, is forwarded without being mixed.
+//! older cohort, which another access point could not deliver, is forwarded without being mixed. A label that has waited for 1.5 T
+//! is sent without a later one, because the gateway may be waiting for the room that it takes.
 
 use super::packet::{Header, Payload, decode, encode};
 use super::queue::{Queue, Waiting};
 use super::{Config, Counters, GENERATION, Mode, Strays, Verdict, ahead};
 use bytes::Bytes;
+use std::collections::VecDeque;
 use tributary_coding::rlnc::{Recoder, Vector};
+use tributary_types::Instant;
 
 /// Mixes made in one multiplication.
 const BATCH: usize = 4;
@@ -34,6 +37,10 @@ pub struct AccessPoint {
     epoch: Option<u32>,
     /// Newest label of each incoming link.
     newest: Vec<Option<u32>>,
+    /// Labels that wait for a later one, each with the time until which it waits; paper mode.
+    waits: VecDeque<(u32, Instant)>,
+    /// Newest label that has waited long enough.
+    released: Option<u32>,
     queue: Queue,
     held: Vec<Held>,
     /// Sent after everything that can be sent of the cohort that it ends.
@@ -61,6 +68,8 @@ impl AccessPoint {
             number,
             epoch: None,
             newest,
+            waits: VecDeque::new(),
+            released: None,
             queue,
             held: Vec::new(),
             flush: None,
@@ -90,7 +99,7 @@ impl AccessPoint {
     }
 
     /// Takes an authenticated packet from incoming link `link`.
-    pub fn handle_packet(&mut self, link: usize, packet: Bytes) {
+    pub fn handle_packet(&mut self, now: Instant, link: usize, packet: Bytes) {
         let Ok((header, payload)) = decode(&packet) else {
             self.counters.malformed += 1;
             return;
@@ -105,7 +114,7 @@ impl AccessPoint {
                 // The earlier ones of the same jump: they are data, too.
                 let early = core::mem::take(&mut self.early);
                 self.begin(header.epoch);
-                early.into_iter().for_each(|(link, packet)| self.handle_packet(link, packet));
+                early.into_iter().for_each(|(link, packet)| self.handle_packet(now, link, packet));
             }
             Some(Verdict::Ahead) => {
                 self.early.push((link, packet));
@@ -119,6 +128,7 @@ impl AccessPoint {
             return;
         }
         if self.newest[link].is_none_or(|newest| ahead(header.label, newest) > 0) {
+            self.await_later(now, header.label);
             self.newest[link] = Some(header.label);
         }
         if payload == Payload::Flush {
@@ -135,6 +145,29 @@ impl AccessPoint {
         let label = header.label;
         self.counters.full += self.queue.push(header.high, Waiting { label, bytes: packet });
         self.give();
+    }
+
+    /// Limits how long the newest label waits for a later one.
+    fn await_later(&mut self, now: Instant, label: u32) {
+        let is_new = self.newest_label().is_none_or(|newest| ahead(label, newest) > 0);
+        if self.config.mode == Mode::Paper && is_new {
+            self.waits.push_back((label, now + self.config.interval * 3 / 2));
+            self.waits.retain(|(other, _)| ahead(label, *other) < 2);
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) must be called.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.waits.front().map(|(_, until)| *until)
+    }
+
+    /// Releases labels that have waited long enough for a later one.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some((label, _)) = self.waits.front().filter(|(_, until)| now >= *until) {
+            self.released = Some(*label);
+            self.waits.pop_front();
+        }
     }
 
     fn drop_early(&mut self) {
@@ -172,6 +205,8 @@ impl AccessPoint {
         self.drop_early();
         self.epoch = Some(epoch);
         self.newest.fill(None);
+        self.waits.clear();
+        self.released = None;
         self.held.clear();
         self.flush = None;
         self.counters.given += self.queue.retain(|_| false);
@@ -260,11 +295,12 @@ impl AccessPoint {
 
     /// The next packet for the device; redundant ones only if the link has spare time (`spare`).
     pub fn poll_transmit(&mut self, spare: bool) -> Option<Bytes> {
-        let (mode, newest) = (self.config.mode, &self.newest);
+        let (mode, newest, released) = (self.config.mode, &self.newest, self.released);
         // Algorithm 2, line 15: a later label has arrived on every incoming link.
         let may = |label| {
             let over = |newest: &Option<u32>| newest.is_some_and(|newest| ahead(newest, label) > 0);
-            mode == Mode::Systematic || newest.iter().all(over)
+            let is_released = released.is_some_and(|released| ahead(released, label) >= 0);
+            mode == Mode::Systematic || is_released || newest.iter().all(over)
         };
         if let Some((high, packet)) = self.queue.pop(spare, may) {
             self.counters.sent += 1;

@@ -2,7 +2,8 @@
 //!
 //! A cohort ends when every packet is known; when a later label has arrived on every link (two later in
 //! systematic mode, where redundant packets are sent after the next cohort has begun); or after a timeout from
-//! its first packet, because otherwise one blocked link would stall the label rule. Then
+//! its first packet (in paper mode from its last, because a cohort has up to 1024 packets), because otherwise one blocked link would
+//! stall the label rule. Then
 //! everything decodable is delivered and the rest counted as lost. Order is kept across all flows.
 //! `Deviates:` a full buffer refuses low packets at its limit and high ones at twice the limit; held packets
 //! are part of equations and are not dropped.
@@ -24,7 +25,8 @@ enum Part {
 
 #[derive(Debug)]
 struct Cohort {
-    begun: Instant,
+    /// Since when it waits: its first packet, in paper mode its last.
+    since: Instant,
     parts: BTreeMap<u8, Part>,
     /// Number of generations; 0 while not known.
     generations: u8,
@@ -100,13 +102,13 @@ impl Device {
     /// When [`handle_timeout`](Self::handle_timeout) must be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.cohorts.values().map(|cohort| cohort.begun + self.config.patience).min()
+        self.cohorts.values().map(|cohort| cohort.since + self.config.patience).min()
     }
 
     /// Ends cohorts whose timeout has passed.
     pub fn handle_timeout(&mut self, now: Instant) {
         let patience = self.config.patience;
-        let over = |(at, cohort): (&u64, &Cohort)| (now >= cohort.begun + patience).then_some(*at);
+        let over = |(at, cohort): (&u64, &Cohort)| (now >= cohort.since + patience).then_some(*at);
         if let Some(last) = self.cohorts.iter().filter_map(over).max() {
             self.finish_before(last + 1);
         }
@@ -211,7 +213,7 @@ impl Device {
 
     fn cohort(&mut self, now: Instant, at: u64) -> &mut Cohort {
         self.cohorts.entry(at).or_insert_with(|| Cohort {
-            begun: now,
+            since: now,
             parts: BTreeMap::new(),
             generations: 0,
             total: None,
@@ -234,6 +236,9 @@ impl Device {
         if taken {
             cohort.generations = header.generations;
             cohort.held += 1;
+            if config.mode == Mode::Paper {
+                cohort.since = now;
+            }
             self.held += 1;
         } else {
             self.counters.mislabelled += 1;

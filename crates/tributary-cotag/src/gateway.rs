@@ -2,7 +2,8 @@
 //!
 //! `Deviates:` in systematic mode originals are sent at once and a cohort ends early when it is full, so that
 //! labels count cohorts and not intervals; an interval without packets has no cohort. If no packet follows a
-//! cohort for T, a flush on every link tells the nodes that it is over.
+//! cohort for T, a flush on every link tells the nodes that it is over. In paper mode a cohort's packets may wait here for an
+//! access point's room until the next but one cohort has ended, because the paper's gateway has links without a queue.
 
 use super::packet::{Header, LENGTH, Need, Payload, decode, encode, encode_original, put_symbol};
 use super::queue::{Queue, Waiting};
@@ -11,15 +12,6 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use tributary_coding::rlnc::{Encoder, MAX_SYMBOLS, Vector};
 use tributary_types::Instant;
-
-/// The gateway's next packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Transmit {
-    /// To be sent on one link, which the driver chooses.
-    One(Bytes),
-    /// To be sent on every link.
-    Every(Bytes),
-}
 
 /// Redundant packets made in one multiplication.
 const BATCH: usize = 4;
@@ -56,8 +48,9 @@ pub struct Gateway {
     count: u16,
     previous: u16,
     begun: Option<Instant>,
-    flush: Option<Instant>,
-    every: VecDeque<Bytes>,
+    /// When to flush, unless a packet arrives before.
+    flush_at: Option<Instant>,
+    flush: Option<Bytes>,
     queue: Queue,
     ended: VecDeque<Ended>,
     loss: Option<f64>,
@@ -85,8 +78,8 @@ impl Gateway {
             count: 0,
             previous: 0,
             begun: None,
+            flush_at: None,
             flush: None,
-            every: VecDeque::new(),
             ended: VecDeque::new(),
             loss: None,
             counters: Counters::default(),
@@ -111,7 +104,7 @@ impl Gateway {
     /// Number of packets waiting to be sent.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.queue.len() + self.every.len()
+        self.queue.len()
     }
 
     /// The counters.
@@ -129,7 +122,7 @@ impl Gateway {
         self.handle_timeout(now);
         self.counters.received += 1;
         self.begun.get_or_insert(now);
-        self.flush = None;
+        self.flush_at = None;
         let group = self.group(flow);
         let index = self.groups[group].symbols.len();
         let symbol = if self.config.mode == Mode::Systematic {
@@ -182,35 +175,47 @@ impl Gateway {
     /// When [`handle_timeout`](Self::handle_timeout) must be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.begun.map(|begun| begun + self.config.interval).or(self.flush)
+        self.begun.map(|begun| begun + self.config.interval).or(self.flush_at)
     }
 
-    /// Ends a cohort whose interval is over, and sends a flush if nothing has followed it.
+    /// Ends a cohort whose interval is over, and makes a flush if nothing has followed it.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.begun.is_some_and(|begun| now >= begun + self.config.interval) {
             self.end_cohort(now);
         }
-        if self.flush.is_some_and(|flush| now >= flush) {
-            self.flush = None;
-            let header = self.header(0, 1);
-            self.every.push_back(encode(&header, &Payload::Flush));
-            // The paper's nodes process a label when a later one has arrived, so this label is not used
-            // again.
-            self.label = self.label.wrapping_add(1);
-            self.previous = 0;
+        if self.flush_at.is_none_or(|at| now < at) {
+            return;
         }
+        if self.config.mode == Mode::Paper && self.queue.has_high() {
+            // A later label on every link ends a cohort at the device, so the flush follows the cohort's packets.
+            self.flush_at = Some(now + self.config.interval);
+            return;
+        }
+        self.flush_at = None;
+        self.flush = Some(encode(&self.header(0, 1), &Payload::Flush));
+        // The paper's nodes process a label when a later one has arrived, so this label is not used again.
+        self.label = self.label.wrapping_add(1);
+        self.previous = 0;
     }
 
-    /// The next packet; redundant ones only if a link has spare time (`spare`).
-    pub fn poll_transmit(&mut self, spare: bool) -> Option<Transmit> {
-        if let Some(bytes) = self.every.pop_front() {
-            self.counters.sent += 1;
-            return Some(Transmit::Every(bytes));
-        }
+    /// A flush, to be sent on every link at once. It needs no room: the next nodes may make room only when it arrives.
+    pub fn poll_flush(&mut self) -> Option<Bytes> {
+        let flush = self.flush.take()?;
+        self.counters.sent += 1;
+        Some(flush)
+    }
+
+    /// Drops the packets that wait: for a time so long that nobody expects them any more, no link had room.
+    pub fn drop_waiting(&mut self) {
+        self.counters.given += self.queue.retain(|_| false);
+    }
+
+    /// The next packet, to be sent on one link, which the driver chooses; redundant ones only if a link has spare time (`spare`).
+    pub fn poll_transmit(&mut self, spare: bool) -> Option<Bytes> {
         if let Some((high, packet)) = self.queue.pop(spare, |_| true) {
             self.counters.sent += 1;
             self.counters.taken += u64::from(!high);
-            return Some(Transmit::One(packet.bytes));
+            return Some(packet.bytes);
         }
         if !spare {
             return None;
@@ -238,8 +243,10 @@ impl Gateway {
         // Algorithm 1, line 2: cohort k is forgotten when k + 2 begins to be sent.
         self.ended.retain(|ended| ahead(label, ended.label) < 2);
         let is_paper = self.config.mode == Mode::Paper;
-        // Giving: drops the rest of earlier cohorts (but keeps originals of systematic mode).
-        self.counters.given += if is_paper { self.queue.retain(|_| false) } else { 0 };
+        // Giving: drops the rest of earlier cohorts (but keeps originals of systematic mode). `Deviates:` the last cohort stays,
+        // as at an access point, whose queue is in part here: its room keeps packets back.
+        let stays = |other| ahead(label, other) < 2;
+        self.counters.given += if is_paper { self.queue.retain(stays) } else { 0 };
         for (generation, group) in groups.into_iter().enumerate() {
             let symbols = group.symbols.len();
             let most = self.config.extra_for(symbols, self.loss) + if is_paper { symbols } else { 0 };
@@ -254,7 +261,7 @@ impl Gateway {
         }
         (self.previous, self.count) = (self.count, 0);
         self.label = self.label.wrapping_add(1);
-        self.flush = Some(now + self.config.interval);
+        self.flush_at = Some(now + self.config.interval);
     }
 
     /// Makes up to `count` combinations of a generation and queues them.

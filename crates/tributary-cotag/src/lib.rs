@@ -18,7 +18,7 @@ pub use access_point::AccessPoint;
 pub use buffer::PacketBuffer;
 pub use device::Device;
 pub use flows::FlowTable;
-pub use gateway::{Gateway, Transmit};
+pub use gateway::Gateway;
 pub use hop::{HopControl, Offer};
 pub use loss::LossMeter;
 pub use message::{Feedback, HopMessage, Loss};

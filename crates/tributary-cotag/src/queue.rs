@@ -27,6 +27,11 @@ impl Queue {
         self.high.len() + self.low.len()
     }
 
+    /// Whether a high-priority packet waits.
+    pub(super) fn has_high(&self) -> bool {
+        !self.high.is_empty()
+    }
+
     /// Adds a packet. Returns the number of dropped ones: the new one, or the newest low-priority one.
     pub(super) fn push(&mut self, high: bool, packet: Waiting) -> u64 {
         // Algorithms 2 and 3, lines 1 to 12.

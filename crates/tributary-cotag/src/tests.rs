@@ -23,6 +23,8 @@ struct World {
     loss: f64,
     /// Whether each access point's link to the device works.
     alive: [bool; 2],
+    /// Most packets that wait at an access point; the gateway keeps the others back.
+    room: usize,
     delivered: Vec<u32>,
 }
 
@@ -40,6 +42,7 @@ impl World {
             rng: Rng::new(4),
             loss,
             alive: [true; 2],
+            room: usize::MAX,
             delivered: Vec::new(),
         }
     }
@@ -55,15 +58,18 @@ impl World {
         self.device.handle_timeout(self.now);
         // The link that is served first changes from step to step.
         let parity = (self.now.as_nanos() / STEP.as_nanos() as u64 % 2) as usize;
+        if let Some(flush) = self.gateway.poll_flush() {
+            self.points.iter_mut().for_each(|point| point.handle_packet(self.now, 0, flush.clone()));
+        }
         for first in [parity, 1 - parity, parity, 1 - parity] {
-            match self.gateway.poll_transmit(true) {
-                Some(Transmit::One(bytes)) if !self.is_lost() => self.points[first].handle_packet(0, bytes),
-                Some(Transmit::Every(bytes)) => {
-                    self.points.iter_mut().for_each(|point| point.handle_packet(0, bytes.clone()));
-                }
-                _ => {}
+            if self.points[first].waiting() < self.room
+                && let Some(bytes) = self.gateway.poll_transmit(true)
+                && !self.is_lost()
+            {
+                self.points[first].handle_packet(self.now, 0, bytes);
             }
         }
+        self.points.iter_mut().for_each(|point| point.handle_timeout(self.now));
         for link in [0, 1, 0, 1] {
             if let Some(bytes) = self.points[link].poll_transmit(true)
                 && self.alive[link]
@@ -154,6 +160,54 @@ fn a_lone_packet_is_not_held_longer_than_the_timer() {
     }
 }
 
+/// Sends `sizes.len()` bursts, each as fast as one cohort allows, the next after the interval, and returns how many packets arrive.
+fn deliver_bursts(mode: Mode, room: usize, sizes: &[u32]) -> usize {
+    let mut world = World::new(mode, 0.0, 1);
+    world.room = room;
+    let mut number = 0_u32;
+    for size in sizes {
+        for _ in 0..*size {
+            world.gateway.handle_packet(world.now, 0, &number.to_be_bytes());
+            number += 1;
+        }
+        (0..world.config.interval.as_nanos() / STEP.as_nanos()).for_each(|_| world.step());
+    }
+    (0..4000).for_each(|_| world.step());
+    assert_eq!(world.device.held(), 0);
+    world.delivered.len()
+}
+
+#[test]
+fn a_burst_larger_than_the_room_of_all_access_points_arrives_whole() {
+    for mode in [Mode::Systematic, Mode::Paper] {
+        for burst in [60, 120, 160, 400, 1000] {
+            assert_eq!(deliver_bursts(mode, 60, &[burst]), burst as usize, "{mode:?}");
+        }
+        assert_eq!(deliver_bursts(mode, 60, &[300, 100]), 400, "{mode:?}: a burst in two cohorts");
+        // An access point without room for a whole cohort delays it, and takes what follows.
+        assert_eq!(deliver_bursts(mode, 10, &[160, 0, 0, 0, 160]), 320, "{mode:?}");
+    }
+}
+
+#[test]
+fn a_silent_incoming_link_delays_a_label_and_does_not_hold_it() {
+    let (mut now, config) = (Instant::from_millis(1), config(Mode::Paper));
+    let mut point = AccessPoint::new(config.clone(), 0, 2);
+    let mut sent = 0;
+    for label in 1..20 {
+        let payload = Payload::Coded(Vector::Random(0), Bytes::from_static(&[0, 4, 0, 0, 0, 7]));
+        point.handle_packet(now, 0, encode(&Header { symbols: 5, ..header(label) }, &payload));
+        now += config.interval / 2;
+        point.handle_timeout(now);
+        sent += core::iter::from_fn(|| point.poll_transmit(false)).count();
+        now += config.interval / 2;
+        point.handle_timeout(now);
+        sent += core::iter::from_fn(|| point.poll_transmit(false)).count();
+    }
+    assert!(sent >= 17, "the other link never sends, and {sent} of 19 packets were forwarded");
+    assert!(point.poll_timeout().is_none_or(|at| at <= now + 2 * config.interval));
+}
+
 #[test]
 fn labels_wrap() {
     for mode in [Mode::Systematic, Mode::Paper] {
@@ -180,14 +234,14 @@ fn one_access_point_gone_does_not_stall_delivery() {
 fn a_restarted_gateway_begins_anew_and_its_old_packets_are_refused() {
     let mut world = World::new(Mode::Systematic, 0.0, 1);
     world.gateway.handle_packet(world.now, 0, &[0, 0, 0, 1]);
-    let Some(Transmit::One(old)) = world.gateway.poll_transmit(false) else { panic!("an original") };
+    let Some(old) = world.gateway.poll_transmit(false) else { panic!("an original") };
     world.run(2..500);
     world.gateway = Gateway::new(world.config.clone(), 8);
     world.run(500..1000);
     assert_eq!(world.delivered.len(), 999, "the packet that was taken away is recovered");
     let before = world.device.counters();
     world.device.handle_packet(world.now, 0, &old);
-    world.points[0].handle_packet(0, old);
+    world.points[0].handle_packet(world.now, 0, old);
     assert_eq!(world.device.counters().stale, before.stale + 1);
     assert_eq!(world.points[0].counters().stale, 1);
     world.run(1000..1200);
@@ -215,7 +269,7 @@ fn a_complete_generation_is_reported_so_that_no_more_of_it_is_sent() {
     for number in 0..200_u32 {
         world.gateway.handle_packet(world.now, 0, &number.to_be_bytes());
     }
-    while let Some(Transmit::One(bytes)) = world.gateway.poll_transmit(false) {
+    while let Some(bytes) = world.gateway.poll_transmit(false) {
         device.handle_packet(world.now, 0, &bytes);
     }
     let report = device.poll_report().expect("one cohort is complete");
@@ -292,17 +346,17 @@ fn a_device_that_was_disconnected_resumes() {
 #[test]
 fn an_access_point_whose_link_was_blocked_forwards_all_that_follows() {
     let mut point = AccessPoint::new(config(Mode::Systematic), 0, 1);
-    point.handle_packet(0, original(1, 0, 0, 0));
+    point.handle_packet(Instant::ZERO, 0, original(1, 0, 0, 0));
     assert!(point.poll_transmit(false).is_some());
     // Meanwhile another access point carried 200 cohorts.
     let sent: Vec<Bytes> = (0..100).map(|index| original(201, index, 0, 0)).collect();
-    sent.iter().for_each(|packet| point.handle_packet(0, packet.clone()));
+    sent.iter().for_each(|packet| point.handle_packet(Instant::ZERO, 0, packet.clone()));
     let forwarded: Vec<Bytes> = core::iter::from_fn(|| point.poll_transmit(false)).collect();
     assert_eq!(forwarded, sent);
     assert_eq!(point.counters().ahead, 0);
     // A few wrong labels are dropped by the next right one.
-    (0..5).for_each(|index| point.handle_packet(0, original(90_000, index, 0, 0)));
-    point.handle_packet(0, original(202, 0, 0, 0));
+    (0..5).for_each(|index| point.handle_packet(Instant::ZERO, 0, original(90_000, index, 0, 0)));
+    point.handle_packet(Instant::ZERO, 0, original(202, 0, 0, 0));
     assert_eq!(core::iter::from_fn(|| point.poll_transmit(false)).count(), 1);
     assert_eq!(point.counters().ahead, 5);
 }
@@ -317,8 +371,8 @@ fn redundant(loss: Option<f64>) -> (usize, usize) {
     (0..140_u32).for_each(|number| gateway.handle_packet(now, 0, &number.to_be_bytes()));
     now += config.interval;
     gateway.handle_timeout(now);
-    while let Some(Transmit::One(bytes)) = gateway.poll_transmit(true) {
-        point.handle_packet(0, bytes);
+    while let Some(bytes) = gateway.poll_transmit(true) {
+        point.handle_packet(now, 0, bytes);
     }
     let own = gateway.counters().taken as usize;
     while point.poll_transmit(true).is_some() {}
@@ -352,19 +406,19 @@ fn a_full_buffer_drops_low_packets_first() {
     let small = Config { buffer: 4, ..config(Mode::Systematic) };
     let mut point = AccessPoint::new(small, 0, 1);
     for index in 0..3 {
-        point.handle_packet(0, original(1, index, 0, 0));
+        point.handle_packet(Instant::ZERO, 0, original(1, index, 0, 0));
     }
     let low = |row| {
         let body = Bytes::from_static(&[1; 6]);
         encode(&Header { high: false, symbols: 9, ..header(1) }, &Payload::Coded(Vector::Cauchy(row), body))
     };
-    point.handle_packet(0, low(0));
-    point.handle_packet(0, low(1));
+    point.handle_packet(Instant::ZERO, 0, low(0));
+    point.handle_packet(Instant::ZERO, 0, low(1));
     assert_eq!((point.waiting(), point.counters().full), (4, 1));
     // Two high-priority packets: the first displaces the low-priority one, the second finds only
     // high-priority ones.
-    point.handle_packet(0, original(1, 3, 0, 0));
-    point.handle_packet(0, original(1, 4, 0, 0));
+    point.handle_packet(Instant::ZERO, 0, original(1, 3, 0, 0));
+    point.handle_packet(Instant::ZERO, 0, original(1, 4, 0, 0));
     assert_eq!((point.waiting(), point.counters().full), (4, 3));
     while let Some(packet) = point.poll_transmit(false) {
         assert!(decode(&packet).expect("a packet").0.high);
@@ -375,18 +429,18 @@ fn a_full_buffer_drops_low_packets_first() {
 fn an_access_point_gives_up_what_two_later_cohorts_overtake() {
     let mut point = AccessPoint::new(config(Mode::Systematic), 0, 1);
     for label in [1, 2] {
-        point.handle_packet(0, original(label, 0, 0, 0));
+        point.handle_packet(Instant::ZERO, 0, original(label, 0, 0, 0));
     }
     let body = Bytes::from_static(&[0, 4, 0, 0, 0, 7]);
     let row = Header { high: false, symbols: 5, ..header(1) };
-    point.handle_packet(0, encode(&row, &Payload::Coded(Vector::Cauchy(0), body)));
+    point.handle_packet(Instant::ZERO, 0, encode(&row, &Payload::Coded(Vector::Cauchy(0), body)));
     assert_eq!(point.waiting(), 3);
-    point.handle_packet(0, original(3, 0, 0, 0));
+    point.handle_packet(Instant::ZERO, 0, original(3, 0, 0, 0));
     // The redundant packet of cohort 1 is dropped; its original is kept.
     assert_eq!((point.waiting(), point.counters().given), (3, 1));
     let row = Header { high: false, symbols: 5, ..header(1) };
     let body = Bytes::from_static(&[0, 4, 0, 0, 0, 7]);
-    point.handle_packet(0, encode(&row, &Payload::Coded(Vector::Cauchy(1), body)));
+    point.handle_packet(Instant::ZERO, 0, encode(&row, &Payload::Coded(Vector::Cauchy(1), body)));
     assert_eq!((point.waiting(), point.counters().late), (3, 1));
 }
 
@@ -402,7 +456,7 @@ fn an_original_that_another_access_point_gave_back_is_forwarded() {
             }
         };
         for label in [40, 41, 3] {
-            point.handle_packet(0, symbol(label, 5));
+            point.handle_packet(Instant::ZERO, 0, symbol(label, 5));
         }
         assert_eq!((point.waiting(), point.counters().late), (forwarded, 3 - forwarded as u64), "{mode:?}");
     }

@@ -5,7 +5,7 @@
 //! the reason, and fails when `CI=true`.
 
 use core::time::Duration;
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::ExitCode;
@@ -17,8 +17,9 @@ use tributary_link::{LinkSpec, LossSpec, PathSpec, Scenario};
 use tributary_nodes::{Coding, Mode, Status};
 use tributary_types::Bitrate;
 
-const CASES: [(&str, fn()); 6] = [
+const CASES: [(&str, fn()); 7] = [
     ("tcp_passes_in_every_mode_and_loss_is_repaired", tcp_passes_in_every_mode_and_loss_is_repaired),
+    ("bursts_without_loss_arrive_whole", bursts_without_loss_arrive_whole),
     ("uploads_and_ipv6_pass", uploads_and_ipv6_pass),
     ("what_an_attacker_sends_changes_nothing", what_an_attacker_sends_changes_nothing),
     ("an_access_point_that_dies_interrupts_nothing", an_access_point_that_dies_interrupts_nothing),
@@ -128,6 +129,33 @@ fn tcp_passes_in_every_mode_and_loss_is_repaired() {
     }
 }
 
+/// A UDP socket of a host.
+fn udp(tunnel: &Tunnel, host: Host, address: Ipv4Addr) -> UdpSocket {
+    let bind = || UdpSocket::bind((address, 0)).expect("the host has the address");
+    tunnel.network().run(host, bind).expect("the host runs")
+}
+
+/// Without loss nothing but the nodes themselves can lose a packet, or wait for one that does not come.
+fn bursts_without_loss_arrive_whole() {
+    for mode in [Mode::Systematic, Mode::Paper] {
+        let tunnel = tunnel(0.0, mode);
+        let server = udp(&tunnel, Host::Server, RelayNetwork::SERVER);
+        let device = udp(&tunnel, Host::Device, RelayNetwork::tunnel(2));
+        device.set_read_timeout(Some(Duration::from_secs(2))).expect("a limit can be set");
+        // Small packets, so that the receiver's buffer holds a whole burst. The nodes count each as a full one.
+        SockRef::from(&device).set_recv_buffer_size(1 << 20).expect("a buffer can be set");
+        let (to, mut buffer) = (device.local_addr().expect("bound"), [0; 200]);
+        for burst in [60_u32, 120, 160, 400, 160, 60] {
+            for _ in 0..burst {
+                server.send_to(&[7; 100], to).expect("it leaves");
+            }
+            let arrived = (0..burst).take_while(|_| device.recv(&mut buffer).is_ok()).count();
+            assert_eq!(arrived, burst as usize, "{mode:?}: {:?}", tunnel.statuses());
+        }
+        download(&tunnel, 8_000_000);
+    }
+}
+
 fn uploads_and_ipv6_pass() {
     let tunnel = tunnel(0.0, Mode::Systematic);
     let listener = listener(&tunnel, Host::Server, RelayNetwork::SERVER6.into());
@@ -233,12 +261,8 @@ fn metrics_and_oversize_packets_are_counted() {
     let mtu = status(&tunnel, "gateway").mtu;
     assert_eq!(mtu, 1362);
     // A datagram that fits passes whole, one of 3000 bytes in fragments.
-    let bind = |host, address: Ipv4Addr| {
-        let bind = || UdpSocket::bind((address, 0)).expect("the host has the address");
-        tunnel.network().run(host, bind).expect("the host runs")
-    };
-    let server = bind(Host::Server, RelayNetwork::SERVER);
-    let device = bind(Host::Device, RelayNetwork::tunnel(2));
+    let server = udp(&tunnel, Host::Server, RelayNetwork::SERVER);
+    let device = udp(&tunnel, Host::Device, RelayNetwork::tunnel(2));
     device.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit can be set");
     let to = device.local_addr().expect("bound");
     let mut buffer = [0; 4000];

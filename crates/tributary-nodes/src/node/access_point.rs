@@ -95,7 +95,7 @@ impl AccessPoint {
         let (machine, plain, status) = (&mut self.machine, &mut self.plain, &mut self.status);
         let buffer = &mut self.buffer;
         let mut each = |_: usize, peers: &mut [Peer], message: HopMessage<'_>| match message {
-            HopMessage::Coded(packet) => machine.handle_packet(0, buffer.copy(packet)),
+            HopMessage::Coded(packet) => machine.handle_packet(now, 0, buffer.copy(packet)),
             HopMessage::Plain(packet) if plain.len() < PLAIN => {
                 status.packets_in += 1;
                 status.bytes_in += packet.len() as u64;
@@ -187,6 +187,7 @@ impl Work for AccessPoint {
         if *ready & DOWN != 0 && self.receive_down(now) {
             *ready &= !DOWN;
         }
+        self.machine.handle_timeout(now);
         self.machine.expect_loss(self.down[0].pace().loss());
         self.give_back(now, *ready & DOWN == 0);
         self.transmit(now);
@@ -199,7 +200,8 @@ impl Work for AccessPoint {
     }
 
     fn poll_timeout(&self, now: Instant) -> Instant {
-        self.up[0].poll_timeout(now).min(self.down[0].poll_timeout(now))
+        let peers = self.up[0].poll_timeout(now).min(self.down[0].poll_timeout(now));
+        self.machine.poll_timeout().map_or(peers, |at| at.min(peers))
     }
 
     fn status(&self, now: Instant) -> Status {

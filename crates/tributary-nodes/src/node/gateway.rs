@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::time::SystemTime;
 use tributary_cotag as cotag;
-use tributary_cotag::{FlowTable, HopMessage, Offer, PacketBuffer, Transmit, in_time};
+use tributary_cotag::{FlowTable, HopMessage, Offer, PacketBuffer, in_time};
 use tributary_tun::{ReceiveBatch, UdpSocket};
 use tributary_types::Instant;
 
@@ -163,6 +163,9 @@ impl Gateway {
             return;
         }
         self.returned.retain(|(over, _)| now < *over);
+        while let Some(flush) = self.machine.poll_flush() {
+            self.peers.iter_mut().for_each(|peer| _ = peer.send(now, &HopMessage::Coded(&flush), true));
+        }
         loop {
             let open = |peer: &Peer| peer.hop.is_established() && peer.pace().space() >= self.link_mtu;
             let ready = self.peers.iter_mut().filter(|peer| open(peer));
@@ -174,15 +177,8 @@ impl Gateway {
             }
             // The machine returns redundant packets last, and only if less than half of the access point's room
             // is in flight.
-            match self.machine.poll_transmit(best.pace().is_spare()) {
-                Some(Transmit::One(bytes)) => _ = best.send(now, &HopMessage::Coded(&bytes), true),
-                Some(Transmit::Every(bytes)) => {
-                    self.peers
-                        .iter_mut()
-                        .for_each(|peer| _ = peer.send(now, &HopMessage::Coded(&bytes), true));
-                }
-                None => return,
-            }
+            let Some(bytes) = self.machine.poll_transmit(best.pace().is_spare()) else { return };
+            best.send(now, &HopMessage::Coded(&bytes), true);
         }
     }
 }

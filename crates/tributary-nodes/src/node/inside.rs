@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use tributary_tun::{BUFFER, Frame, Merger, Netlink, Pool, Scratch, Tun, VIRTIO};
 
-/// Super-frames that the kernel queues for us.
-const QUEUE: u32 = 256;
+/// Packets or super-frames that the kernel queues for us: a burst of small packets while this thread does not run.
+const QUEUE: u32 = 1024;
 /// Super-frames read before other sources are served.
 const BATCH: usize = 16;
 

@@ -110,7 +110,7 @@ impl Host for AccessPointNode {
             self.meter.on_received(number);
             self.received += 1;
             self.news = true;
-            self.machine.handle_packet(0, bytes);
+            self.machine.handle_packet(now, 0, bytes);
         } else if let Some(feedback) = Feedback::decode(&bytes) {
             self.radio_loss = feedback.loss;
             self.machine.expect_loss(feedback.loss);
@@ -122,12 +122,13 @@ impl Host for AccessPointNode {
     }
 
     fn handle_timeout(&mut self, now: Instant, out: &mut Outbox) {
+        self.machine.handle_timeout(now);
         self.drain(now, out);
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
         let radio = self.blocked.then(|| self.air.free());
         let feedback = self.news.then_some(self.next_feedback);
-        radio.into_iter().chain(feedback).min()
+        radio.into_iter().chain(feedback).chain(self.machine.poll_timeout()).min()
     }
 }

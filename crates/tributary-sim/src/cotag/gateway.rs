@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use tributary_cotag::{Gateway, Transmit};
+use tributary_cotag::Gateway;
 use tributary_types::Instant;
 
 use super::contents::Contents;
@@ -73,14 +73,12 @@ impl GatewayNode {
     }
 
     fn drain(&mut self, out: &mut Outbox) {
+        while let Some(flush) = self.machine.poll_flush() {
+            (0..self.links.len()).for_each(|at| self.send(at, &flush, out));
+        }
         while let Some((at, wait)) = self.shortest() {
-            match self.machine.poll_transmit(wait < SPARE) {
-                Some(Transmit::One(bytes)) => self.send(at, &bytes, out),
-                Some(Transmit::Every(bytes)) => {
-                    (0..self.links.len()).for_each(|at| self.send(at, &bytes, out));
-                }
-                None => return,
-            }
+            let Some(bytes) = self.machine.poll_transmit(wait < SPARE) else { return };
+            self.send(at, &bytes, out);
         }
     }
 }
