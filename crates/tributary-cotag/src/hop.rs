@@ -15,6 +15,9 @@ const PING: Duration = Duration::from_millis(50);
 /// A hop heard within this time is used for data that must not wait until a failed hop is detected.
 const LIVELY: Duration = Duration::from_millis(300);
 
+/// A neighbour that was not heard for this long is gone.
+const GONE: Duration = Duration::from_secs(1);
+
 /// What a node tells the previous one.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {
@@ -34,6 +37,8 @@ impl Offer {
 /// The state of one end of a hop.
 #[derive(Debug)]
 pub struct HopControl {
+    /// Whether there is a session.
+    is_open: bool,
     pace: Pace,
     /// Newest number received, and when.
     newest: Option<(u64, Instant)>,
@@ -53,6 +58,7 @@ impl HopControl {
     #[must_use]
     pub fn new(is_radio: bool) -> Self {
         Self {
+            is_open: false,
             pace: Pace::new(is_radio),
             newest: None,
             meter: LossMeter::default(),
@@ -83,14 +89,27 @@ impl HopControl {
         self.heard.is_some_and(|at| now.saturating_since(at) < LIVELY)
     }
 
+    /// Whether the neighbour was heard once, but not within the last second.
+    #[must_use]
+    pub fn is_gone(&self, now: Instant) -> bool {
+        self.heard.is_some_and(|at| now.saturating_since(at) >= GONE)
+    }
+
+    /// Whether a datagram of `bytes` may be sent.
+    #[must_use]
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.is_open && self.pace.space() >= bytes
+    }
+
     /// How often the link has stalled.
     #[must_use]
     pub fn stalls(&self) -> u64 {
         self.stalls
     }
 
-    /// Starts again with another session, whose numbers begin at zero.
-    pub fn restart(&mut self) {
+    /// A session has begun; its numbers begin at zero.
+    pub fn begin_session(&mut self) {
+        self.is_open = true;
         self.pace.reset();
         (self.newest, self.owes, self.told) = (None, false, 0);
         self.meter = LossMeter::default();
@@ -142,6 +161,9 @@ impl HopControl {
 
     /// The ping or the feedback that is due; `offer` is for data from the neighbour.
     pub fn poll_message(&mut self, now: Instant, offer: Offer) -> Option<HopMessage<'static>> {
+        if !self.is_open {
+            return None;
+        }
         if now.saturating_since(self.asked_at) >= PING {
             self.asked_at = now;
             return Some(HopMessage::Ping);
@@ -158,11 +180,14 @@ impl HopControl {
         Some(HopMessage::Feedback(Feedback { newest, age, room, capacity, loss }))
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout) and [`poll_message`](Self::poll_message).
+    /// When to call [`handle_timeout`](Self::handle_timeout) and [`poll_message`](Self::poll_message); never without a session.
     #[must_use]
-    pub fn poll_timeout(&self) -> Instant {
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        if !self.is_open {
+            return None;
+        }
         let ping = self.asked_at + PING;
         let feedback = if self.owes { self.fed_back + FEEDBACK } else { ping };
-        self.pace.poll_timeout().map_or(ping, |stall| stall.min(ping)).min(feedback)
+        Some(self.pace.poll_timeout().map_or(ping, |stall| stall.min(ping)).min(feedback))
     }
 }

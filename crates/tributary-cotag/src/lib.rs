@@ -10,6 +10,7 @@ mod gateway;
 mod hop;
 mod loss;
 mod message;
+mod node;
 mod pace;
 mod packet;
 mod queue;
@@ -22,7 +23,8 @@ pub use gateway::Gateway;
 pub use hop::{HopControl, Offer};
 pub use loss::LossMeter;
 pub use message::{Feedback, HopMessage, Loss};
-pub use pace::{Pace, in_time};
+pub use node::{AccessPointNode, DeviceNode, GatewayNode, HopEnd, Passed};
+pub use pace::Pace;
 pub use packet::{Header, Need, PacketError, Payload, decode, encode, encode_report, is_original};
 
 use core::time::Duration;

@@ -57,7 +57,7 @@ impl Loss {
 }
 
 /// A message from one node to the next.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HopMessage<'a> {
     /// What has arrived, and what may be sent.
     Feedback(Feedback),

@@ -1,6 +1,5 @@
-//! The device's runtime: coded messages of all access points become packets of the TUN device. Packets of
-//! applications go to the gateway uncoded: small ones over every access point, others over one. Of two access
-//! points that both send, one is enough for an acknowledgement, because the next acknowledgement replaces it.
+//! The device's runtime: messages of all access points go through the node into the TUN device, packets of the TUN device to
+//! the gateway.
 
 use super::inside::Inside;
 use super::peer::{Peer, receive};
@@ -11,21 +10,14 @@ use crate::hop::Hop;
 use crate::inner::{flow, is_bare_acknowledgement};
 use crate::status::Status;
 use aws_lc_rs::rand::SecureRandom;
-use core::time::Duration;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
-use tributary_cotag as cotag;
-use tributary_cotag::{HopMessage, Offer, PacketBuffer};
+use tributary_cotag::{DeviceNode, HopMessage, Offer};
 use tributary_net::{Key, KeyError};
 use tributary_tun::{ReceiveBatch, UdpSocket};
 use tributary_types::Instant;
 
-/// Packets up to this length are sent over every access point, so that a failed one delays no
-/// acknowledgement.
-const SMALL: usize = 256;
-/// An access point heard within this time certainly works.
-const FRESH: Duration = Duration::from_millis(5);
 const TUN: u64 = 1;
 
 impl DeviceConfig {
@@ -46,14 +38,7 @@ struct Device {
     sockets: Vec<Rc<UdpSocket>>,
     room: ReceiveBatch,
     peers: Vec<Peer>,
-    machine: cotag::Device,
-    buffer: PacketBuffer,
-    report_every: Duration,
-    reported: Instant,
-    /// Whether something has arrived since the last report.
-    has_news: bool,
-    start: u32,
-    number: u64,
+    node: DeviceNode,
     mtu: usize,
 }
 
@@ -79,28 +64,18 @@ impl Device {
             began: clock(),
             inside: Inside::create(&config.inner, mtu)?,
             room: ReceiveBatch::default(),
-            report_every: machine.interval / 2,
-            machine: cotag::Device::new(machine, peers.len()),
-            buffer: PacketBuffer::default(),
+            node: DeviceNode::new(machine, u32::from_be_bytes(start), peers.len()),
             sockets,
             peers,
-            reported: Instant::ZERO,
-            has_news: false,
-            start: u32::from_be_bytes(start),
-            number: 0,
             mtu,
         })
     }
 
     /// Receives messages of access point `at`. Returns whether its socket has been read empty.
     fn receive(&mut self, now: Instant, at: usize) -> bool {
-        let (machine, inside, has_news) = (&mut self.machine, &mut self.inside, &mut self.has_news);
-        let buffer = &mut self.buffer;
+        let (node, inside) = (&mut self.node, &mut self.inside);
         let mut each = |_: usize, peers: &mut [Peer], message: HopMessage<'_>| match message {
-            HopMessage::Coded(packet) => {
-                *has_news = true;
-                machine.handle_packet(now, at, &buffer.copy(packet));
-            }
+            HopMessage::Coded(packet) => node.handle_packet(now, at, packet),
             HopMessage::Plain(packet) => inside.write(packet),
             _ => peers[0].count_unknown(),
         };
@@ -108,40 +83,17 @@ impl Device {
     }
 
     fn deliver(&mut self) {
-        while let Some(packet) = self.machine.poll_delivery() {
+        while let Some(packet) = self.node.poll_delivery() {
             self.inside.write(&packet);
         }
         self.inside.flush();
     }
 
     fn read_inside(&mut self, now: Instant) -> bool {
-        let lively: Vec<usize> = (0..self.peers.len()).filter(|at| self.peers[*at].is_lively(now)).collect();
-        let is_fresh = |at: &Instant| now.saturating_since(*at) < FRESH;
-        let heard = |at: usize| self.peers[at].heard().filter(is_fresh).map(|heard| (heard, at));
-        let newest = (0..self.peers.len()).filter_map(heard).max();
-        let (peers, number, start) = (&mut self.peers, &mut self.number, self.start);
+        let (node, peers) = (&mut self.node, &mut self.peers);
         self.inside.read(&mut |_, packet| {
-            let message = HopMessage::Numbered(start, *number, packet);
-            *number += 1;
-            let of_flow = lively.get(flow(packet) as usize % lively.len().max(1));
-            match (newest, of_flow) {
-                (Some((_, at)), _) if is_bare_acknowledgement(packet) => {
-                    _ = peers[at].send(now, &message, false);
-                }
-                (_, Some(one)) if packet.len() > SMALL => _ = peers[*one].send(now, &message, false),
-                _ => peers.iter_mut().for_each(|peer| _ = peer.send(now, &message, false)),
-            }
+            node.send_packet(now, (flow(packet), is_bare_acknowledgement(packet)), packet, peers);
         })
-    }
-
-    fn report(&mut self, now: Instant) {
-        if !self.has_news || now < self.reported + self.report_every {
-            return;
-        }
-        (self.has_news, self.reported) = (false, now);
-        if let Some(report) = self.machine.poll_report() {
-            self.peers.iter_mut().for_each(|peer| _ = peer.send(now, &HopMessage::Coded(&report), false));
-        }
     }
 }
 
@@ -158,12 +110,12 @@ impl Work for Device {
                 *ready &= !bit;
             }
         }
-        self.machine.handle_timeout(now);
+        self.node.handle_timeout(now);
         self.deliver();
         if *ready & TUN != 0 && self.read_inside(now) {
             *ready &= !TUN;
         }
-        self.report(now);
+        self.node.transmit(now, &mut self.peers);
         for peer in &mut self.peers {
             peer.tick(now, Offer::UNLIMITED);
             peer.flush();
@@ -172,8 +124,7 @@ impl Work for Device {
 
     fn poll_timeout(&self, now: Instant) -> Instant {
         let peers = self.peers.iter().map(|peer| peer.poll_timeout(now)).min().unwrap_or(now);
-        let report = if self.has_news { self.reported + self.report_every } else { peers };
-        self.machine.poll_timeout().map_or(peers, |at| at.min(peers)).min(report)
+        self.node.poll_timeout().map_or(peers, |at| at.min(peers))
     }
 
     fn status(&self, now: Instant) -> Status {
@@ -182,7 +133,7 @@ impl Work for Device {
             uptime: now.saturating_since(self.began).as_secs_f64(),
             mtu: self.mtu,
             links: self.peers.iter().map(|peer| peer.status(now)).collect(),
-            coding: self.machine.counters(),
+            coding: self.node.counters(),
             inner: self.inside.status,
         }
     }

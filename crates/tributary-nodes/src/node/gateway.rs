@@ -9,21 +9,14 @@ use crate::error::NodeError;
 use crate::hop::{Hop, ReplayWindow};
 use crate::inner::flow;
 use crate::status::{InnerStatus, Status};
-use bytes::Bytes;
-use core::time::Duration;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::time::SystemTime;
-use tributary_cotag as cotag;
-use tributary_cotag::{FlowTable, HopMessage, Offer, PacketBuffer, in_time};
+use tributary_cotag::{GatewayNode, HopMessage, Offer};
 use tributary_tun::{ReceiveBatch, UdpSocket};
 use tributary_types::Instant;
 
-/// Limit of queued packets, as time at the links' measured rate, within bounds.
-const QUEUE: Duration = Duration::from_millis(30);
-const LEAST_QUEUE: usize = 256;
-const MOST_QUEUE: usize = 4096;
 /// Number of device starts whose packet numbers are remembered.
 const STARTS: usize = 4;
 const TUN: u64 = 1;
@@ -47,18 +40,8 @@ struct Gateway {
     socket: Rc<UdpSocket>,
     room: ReceiveBatch,
     peers: Vec<Peer>,
-    machine: cotag::Gateway,
-    is_coded: bool,
-    link_mtu: u64,
+    node: GatewayNode,
     mtu: usize,
-    /// Coded packets that access points gave back, each with the time until which the device waits for it.
-    returned: VecDeque<(Instant, Bytes)>,
-    /// How long the device waits for a packet.
-    patience: Duration,
-    /// Packets that are not coded, by access point, and the access point of each flow.
-    plain: Vec<VecDeque<Bytes>>,
-    buffer: PacketBuffer,
-    flows: FlowTable,
     seen: VecDeque<(u32, ReplayWindow)>,
 }
 
@@ -79,20 +62,15 @@ impl Gateway {
             peers.push(Peer::new(&point.name, Hop::responder(key(&point.key)?), false, socket.clone(), None));
         }
         let mtu = config.coding.inner_mtu();
+        let machine = config.coding.machine(&coefficients);
+        let node = GatewayNode::new(machine, epoch(), peers.len(), config.coding.link_mtu);
         Ok(Self {
             began: clock(),
             inside: Inside::create(&config.inner, mtu)?,
             socket,
             room: ReceiveBatch::default(),
-            returned: VecDeque::new(),
-            patience: Duration::from_millis(config.coding.patience_ms),
-            plain: peers.iter().map(|_| VecDeque::new()).collect(),
-            buffer: PacketBuffer::default(),
-            flows: FlowTable::default(),
             peers,
-            machine: cotag::Gateway::new(config.coding.machine(&coefficients), epoch()),
-            is_coded: config.coding.mode != Mode::Off,
-            link_mtu: config.coding.link_mtu as u64,
+            node: if config.coding.mode == Mode::Off { node.without_coding() } else { node },
             mtu,
             seen: VecDeque::new(),
         })
@@ -100,14 +78,8 @@ impl Gateway {
 
     /// Receives messages of the access points. Returns whether the socket has been read empty.
     fn receive(&mut self, now: Instant) -> bool {
-        let (machine, inside, seen) = (&mut self.machine, &mut self.inside, &mut self.seen);
-        let (returned, buffer, over) = (&mut self.returned, &mut self.buffer, now + self.patience);
+        let (node, inside, seen) = (&mut self.node, &mut self.inside, &mut self.seen);
         let mut each = |at: usize, peers: &mut [Peer], message: HopMessage<'_>| match message {
-            HopMessage::Coded(report) => machine.handle_report(&Bytes::copy_from_slice(report)),
-            HopMessage::Returned(packet) if returned.len() < MOST_QUEUE => {
-                inside.status.returned += 1;
-                returned.push_back((over, buffer.copy(packet)));
-            }
             HopMessage::Numbered(start, number, packet) => {
                 if is_first(seen, start, number) {
                     inside.write(packet);
@@ -115,6 +87,7 @@ impl Gateway {
                     inside.status.duplicate += 1;
                 }
             }
+            _ if node.handle_message(now, &message) => {}
             _ => peers[at].count_unknown(),
         };
         let is_empty = receive(now, &mut self.room, &mut self.peers, &mut each);
@@ -122,64 +95,11 @@ impl Gateway {
         is_empty
     }
 
-    /// Most packets that may wait.
-    fn queue(&self) -> usize {
-        let rate: u64 = self.peers.iter().map(|peer| peer.pace().rate()).sum();
-        let packets = in_time(rate, QUEUE) / self.link_mtu;
-        (packets as usize).clamp(LEAST_QUEUE, MOST_QUEUE)
-    }
-
     fn read_inside(&mut self, now: Instant) -> bool {
-        let limit = self.queue();
-        let ups: Vec<usize> = (0..self.peers.len()).filter(|at| self.peers[*at].is_lively(now)).collect();
-        let (machine, plain, is_coded) = (&mut self.machine, &mut self.plain, self.is_coded);
-        let (flows, buffer, waiting) = (&mut self.flows, &mut self.buffer, self.returned.len());
+        let (node, peers) = (&mut self.node, &self.peers);
         self.inside.read(&mut |status: &mut InnerStatus, packet| {
-            let flow = flow(packet);
-            if is_coded {
-                if waiting + machine.waiting() < limit {
-                    machine.handle_packet(now, flow, packet);
-                } else {
-                    status.full += 1;
-                }
-                return;
-            }
-            match flows.route(now, flow, &ups) {
-                Some(up) if plain[up].len() < limit => plain[up].push_back(buffer.copy(packet)),
-                _ => status.full += 1,
-            }
+            status.full += u64::from(!node.handle_packet(now, flow(packet), packet, peers));
         })
-    }
-
-    fn transmit(&mut self, now: Instant) {
-        for (peer, plain) in self.peers.iter_mut().zip(&mut self.plain) {
-            while peer.pace().space() >= self.link_mtu
-                && let Some(packet) = plain.pop_front()
-            {
-                peer.send(now, &HopMessage::Plain(&packet), true);
-            }
-        }
-        if !self.is_coded {
-            return;
-        }
-        self.returned.retain(|(over, _)| now < *over);
-        while let Some(flush) = self.machine.poll_flush() {
-            self.peers.iter_mut().for_each(|peer| _ = peer.send(now, &HopMessage::Coded(&flush), true));
-        }
-        loop {
-            let open = |peer: &Peer| peer.hop.is_established() && peer.pace().space() >= self.link_mtu;
-            let ready = self.peers.iter_mut().filter(|peer| open(peer));
-            let Some(best) = ready.max_by_key(|peer| peer.pace().ease()) else { return };
-            // These are late, so they are sent before later packets.
-            if let Some((_, bytes)) = self.returned.pop_front() {
-                best.send(now, &HopMessage::Coded(&bytes), true);
-                continue;
-            }
-            // The machine returns redundant packets last, and only if less than half of the access point's room
-            // is in flight.
-            let Some(bytes) = self.machine.poll_transmit(best.pace().is_spare()) else { return };
-            best.send(now, &HopMessage::Coded(&bytes), true);
-        }
     }
 }
 
@@ -206,13 +126,11 @@ impl Work for Gateway {
         if *ready & SOCKET != 0 && self.receive(now) {
             *ready &= !SOCKET;
         }
-        let lively = self.peers.iter().filter(|peer| peer.is_lively(now));
-        self.machine.expect_losses(lively.map(|peer| peer.pace().loss()));
-        self.machine.handle_timeout(now);
+        self.node.handle_timeout(now, &self.peers);
         if *ready & TUN != 0 && self.read_inside(now) {
             *ready &= !TUN;
         }
-        self.transmit(now);
+        self.node.transmit(now, &mut self.peers);
         for peer in &mut self.peers {
             // Data from the device goes into the TUN device at once, so the room is unlimited.
             peer.tick(now, Offer::UNLIMITED);
@@ -222,7 +140,7 @@ impl Work for Gateway {
 
     fn poll_timeout(&self, now: Instant) -> Instant {
         let peers = self.peers.iter().map(|peer| peer.poll_timeout(now)).min().unwrap_or(now);
-        self.machine.poll_timeout().map_or(peers, |at| at.min(peers))
+        self.node.poll_timeout().map_or(peers, |at| at.min(peers))
     }
 
     fn status(&self, now: Instant) -> Status {
@@ -231,8 +149,8 @@ impl Work for Gateway {
             uptime: now.saturating_since(self.began).as_secs_f64(),
             mtu: self.mtu,
             links: self.peers.iter().map(|peer| peer.status(now)).collect(),
-            coding: self.machine.counters(),
-            inner: self.inside.status,
+            coding: self.node.counters(),
+            inner: InnerStatus { returned: self.node.returns(), ..self.inside.status },
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::hop::{Hop, Received, SILENCE};
 use crate::status::LinkStatus;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use tributary_cotag::{HopControl, HopMessage, Offer, Pace};
+use tributary_cotag::{HopControl, HopEnd, HopMessage, Offer};
 use tributary_tun::{ReceiveBatch, SendBatch, UdpSocket};
 use tributary_types::Instant;
 
@@ -43,40 +43,6 @@ impl Peer {
             session: 0,
             status: LinkStatus::default(),
         }
-    }
-
-    /// What may be sent to the peer.
-    pub(super) fn pace(&self) -> &Pace {
-        self.control.pace()
-    }
-
-    /// When the peer was last heard.
-    pub(super) fn heard(&self) -> Option<Instant> {
-        self.control.heard()
-    }
-
-    /// Whether the peer was heard within the last 0.3 s.
-    pub(super) fn is_lively(&self, now: Instant) -> bool {
-        self.control.is_lively(now)
-    }
-
-    /// Sends a message; it leaves with [`flush`](Self::flush) at the latest. `paced` messages count against
-    /// the hop's window. Returns its number; without a session nothing is sent.
-    pub(super) fn send(&mut self, now: Instant, message: &HopMessage<'_>, paced: bool) -> Option<u64> {
-        self.remote?;
-        let (hop, mut number, mut length) = (&mut self.hop, None, 0);
-        let lost = self.batch.add(&self.socket, |out| {
-            let begin = out.len();
-            number = hop.seal(out, |out| message.write(out));
-            length = out.len() - begin;
-        });
-        self.status.oversize += lost.oversize;
-        self.status.unsent += lost.refused;
-        let number = number?;
-        self.status.sent += 1;
-        self.status.sent_bytes += length as u64;
-        self.control.on_sent(now, message, (number, length), paced);
-        Some(number)
     }
 
     /// Sends the gathered messages.
@@ -133,7 +99,7 @@ impl Peer {
             return;
         }
         self.session = self.hop.sessions();
-        self.control.restart();
+        self.control.begin_session();
         tracing::info!(link = self.name, session = self.session, "session established");
         self.send(now, &HopMessage::Ping, false);
     }
@@ -146,9 +112,6 @@ impl Peer {
             self.status.unsent += u64::from(self.socket.send(remote, &init).is_err());
         }
         self.control.handle_timeout(now);
-        if !self.hop.is_established() {
-            return;
-        }
         while let Some(message) = self.control.poll_message(now, offer) {
             self.send(now, &message, false);
         }
@@ -156,26 +119,48 @@ impl Peer {
 
     /// When [`tick`](Self::tick) has something to do.
     pub(super) fn poll_timeout(&self, now: Instant) -> Instant {
-        if !self.hop.is_established() {
-            return self.hop.poll_timeout().unwrap_or(now + SILENCE);
-        }
-        self.control.poll_timeout()
+        self.control.poll_timeout().or(self.hop.poll_timeout()).unwrap_or(now + SILENCE)
     }
 
     pub(super) fn status(&self, now: Instant) -> LinkStatus {
+        let pace = self.control.pace();
         LinkStatus {
             name: self.name.clone(),
             up: self.hop.is_up(now),
             remote: self.remote.map(|remote| remote.to_string()),
             sessions: self.hop.sessions(),
-            rtt_ms: self.pace().round_trip().map(|time| time.as_secs_f64() * 1e3),
-            rate_mbps: self.pace().rate() as f64 * 8e-6,
-            in_flight: self.pace().in_flight(),
-            stalled: self.pace().is_stalled(),
+            rtt_ms: pace.round_trip().map(|time| time.as_secs_f64() * 1e3),
+            rate_mbps: pace.rate() as f64 * 8e-6,
+            in_flight: pace.in_flight(),
+            stalled: pace.is_stalled(),
             stalls: self.control.stalls(),
             refused: self.hop.refusals(),
             ..self.status.clone()
         }
+    }
+}
+
+impl HopEnd for Peer {
+    fn control(&self) -> &HopControl {
+        &self.control
+    }
+
+    /// The message leaves with [`flush`](Peer::flush) at the latest.
+    fn send(&mut self, now: Instant, message: &HopMessage<'_>, paced: bool) -> Option<u64> {
+        self.remote?;
+        let (hop, mut number, mut length) = (&mut self.hop, None, 0);
+        let lost = self.batch.add(&self.socket, |out| {
+            let begin = out.len();
+            number = hop.seal(out, |out| message.write(out));
+            length = out.len() - begin;
+        });
+        self.status.oversize += lost.oversize;
+        self.status.unsent += lost.refused;
+        let number = number?;
+        self.status.sent += 1;
+        self.status.sent_bytes += length as u64;
+        self.control.on_sent(now, message, (number, length), paced);
+        Some(number)
     }
 }
 

@@ -1,0 +1,182 @@
+//! The gateway: packets become coded messages to the access points, each to the one with the largest free share.
+
+use super::HopEnd;
+use crate::buffer::PacketBuffer;
+use crate::flows::FlowTable;
+use crate::gateway::Gateway;
+use crate::message::HopMessage;
+use crate::pace::in_time;
+use crate::{Config, Counters};
+use bytes::Bytes;
+use core::time::Duration;
+use std::collections::VecDeque;
+use tributary_types::Instant;
+
+/// Limit of queued packets, as time at the links' measured rate, within bounds.
+const QUEUE: Duration = Duration::from_millis(30);
+const LEAST_QUEUE: usize = 256;
+/// The limit while no rate is known, as before a first burst.
+const FIRST_QUEUE: usize = 1024;
+const MOST_QUEUE: usize = 4096;
+/// How long packets wait for room at any access point.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// The gateway's state machine. Its hops are those to the access points, always in the same order.
+#[derive(Debug)]
+pub struct GatewayNode {
+    machine: Gateway,
+    is_coded: bool,
+    link_mtu: u64,
+    /// Coded packets that access points gave back, each with the time until which the device waits for it.
+    returned: VecDeque<(Instant, Bytes)>,
+    /// How many were given back so far.
+    returns: u64,
+    /// How long the device waits for a packet.
+    patience: Duration,
+    /// When an access point last had room, or nothing waited.
+    open_at: Instant,
+    /// Packets that are not coded, by access point, and the access point of each flow.
+    plain: Vec<VecDeque<Bytes>>,
+    flows: FlowTable,
+    buffer: PacketBuffer,
+}
+
+impl GatewayNode {
+    /// A gateway with `points` access points; `epoch` as for [`Gateway::new`]. A datagram has up to `link_mtu` bytes.
+    #[must_use]
+    pub fn new(config: Config, epoch: u32, points: usize, link_mtu: usize) -> Self {
+        Self {
+            patience: config.patience,
+            machine: Gateway::new(config, epoch),
+            is_coded: true,
+            link_mtu: link_mtu as u64,
+            returned: VecDeque::new(),
+            returns: 0,
+            open_at: Instant::ZERO,
+            plain: (0..points).map(|_| VecDeque::new()).collect(),
+            flows: FlowTable::default(),
+            buffer: PacketBuffer::default(),
+        }
+    }
+
+    /// The same without coding: each flow over one access point.
+    #[must_use]
+    pub fn without_coding(self) -> Self {
+        Self { is_coded: false, ..self }
+    }
+
+    /// The counters of the coding.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.machine.counters()
+    }
+
+    /// How many packets access points have given back.
+    #[must_use]
+    pub fn returns(&self) -> u64 {
+        self.returns
+    }
+
+    /// Label of the open cohort.
+    #[must_use]
+    pub fn label(&self) -> u32 {
+        self.machine.label()
+    }
+
+    /// Most packets that may wait.
+    fn queue(&self, hops: &[impl HopEnd]) -> usize {
+        let rate: u64 = hops.iter().map(|hop| hop.control().pace().rate()).sum();
+        if rate == 0 {
+            return FIRST_QUEUE;
+        }
+        let packets = in_time(rate, QUEUE) / self.link_mtu;
+        (packets as usize).clamp(LEAST_QUEUE, MOST_QUEUE)
+    }
+
+    /// Takes a packet of flow `flow` for the device. Returns whether there was a place for it.
+    pub fn handle_packet(&mut self, now: Instant, flow: u64, packet: &[u8], hops: &[impl HopEnd]) -> bool {
+        let limit = self.queue(hops);
+        if self.is_coded {
+            let has_place = self.returned.len() + self.machine.waiting() < limit;
+            if has_place {
+                self.machine.handle_packet(now, flow, packet);
+            }
+            return has_place;
+        }
+        let lively = |point: &usize| hops[*point].control().is_lively(now);
+        match self.flows.route(now, flow, (0..hops.len()).filter(lively)) {
+            Some(point) if self.plain[point].len() < limit => {
+                self.plain[point].push_back(self.buffer.copy(packet));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes a message of an access point. Returns false for one that is not for this machine.
+    pub fn handle_message(&mut self, now: Instant, message: &HopMessage<'_>) -> bool {
+        match message {
+            HopMessage::Coded(report) => self.machine.handle_report(&Bytes::copy_from_slice(report)),
+            HopMessage::Returned(packet) if self.returned.len() < MOST_QUEUE => {
+                self.returns += 1;
+                self.returned.push_back((now + self.patience, self.buffer.copy(packet)));
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Ends cohorts, and drops what has waited too long.
+    pub fn handle_timeout(&mut self, now: Instant, hops: &[impl HopEnd]) {
+        let lively = hops.iter().map(HopEnd::control).filter(|hop| hop.is_lively(now));
+        self.machine.expect_losses(lively.map(|hop| hop.pace().loss()));
+        self.machine.handle_timeout(now);
+        self.returned.retain(|(over, _)| now < *over);
+        for (hop, plain) in hops.iter().zip(&mut self.plain) {
+            if hop.control().is_gone(now) {
+                plain.clear();
+            }
+        }
+        if self.machine.waiting() == 0 || hops.iter().any(|hop| hop.control().has_room(self.link_mtu)) {
+            self.open_at = now;
+        } else if now.saturating_since(self.open_at) >= LONGEST {
+            self.machine.drop_waiting();
+        }
+    }
+
+    /// Sends what may be sent.
+    pub fn transmit(&mut self, now: Instant, hops: &mut [impl HopEnd]) {
+        for (hop, plain) in hops.iter_mut().zip(&mut self.plain) {
+            while hop.control().has_room(self.link_mtu)
+                && let Some(packet) = plain.pop_front()
+            {
+                hop.send(now, &HopMessage::Plain(&packet), true);
+            }
+        }
+        if self.is_coded {
+            self.transmit_coded(now, hops);
+        }
+    }
+
+    fn transmit_coded(&mut self, now: Instant, hops: &mut [impl HopEnd]) {
+        while let Some(flush) = self.machine.poll_flush() {
+            hops.iter_mut().for_each(|hop| _ = hop.send(now, &HopMessage::Coded(&flush), true));
+        }
+        loop {
+            let ready = hops.iter_mut().filter(|hop| hop.control().has_room(self.link_mtu));
+            let Some(best) = ready.max_by_key(|hop| hop.control().pace().ease()) else { return };
+            // Packets that were given back are late, so they are sent before later ones. The machine returns redundant packets
+            // last, and only if less than half of the access point's room is in flight.
+            let returned = self.returned.pop_front().map(|(_, bytes)| bytes);
+            let is_spare = best.control().pace().is_spare();
+            let Some(bytes) = returned.or_else(|| self.machine.poll_transmit(is_spare)) else { return };
+            best.send(now, &HopMessage::Coded(&bytes), true);
+        }
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout).
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.machine.poll_timeout()
+    }
+}
