@@ -9,19 +9,20 @@ use socket2::{Domain, SockRef, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use tributary_emu::{Host, RelayNetwork};
 use tributary_lab::tunnel::Tunnel;
 use tributary_link::{LinkSpec, LossSpec, PathSpec, Scenario};
 use tributary_nodes::{Coding, Mode, Status};
 use tributary_types::Bitrate;
 
-const CASES: [(&str, fn()); 7] = [
+const CASES: [(&str, fn()); 8] = [
     ("tcp_passes_in_every_mode_and_loss_is_repaired", tcp_passes_in_every_mode_and_loss_is_repaired),
     ("bursts_without_loss_arrive_whole", bursts_without_loss_arrive_whole),
     ("uploads_and_ipv6_pass", uploads_and_ipv6_pass),
     ("what_an_attacker_sends_changes_nothing", what_an_attacker_sends_changes_nothing),
+    ("a_recorded_handshake_blocks_no_other", a_recorded_handshake_blocks_no_other),
     ("an_access_point_that_dies_interrupts_nothing", an_access_point_that_dies_interrupts_nothing),
     ("every_node_may_restart", every_node_may_restart),
     ("metrics_and_oversize_packets_are_counted", metrics_and_oversize_packets_are_counted),
@@ -221,6 +222,68 @@ fn what_an_attacker_sends_changes_nothing() {
     drop(tunnel);
     ends.store(true, Ordering::Relaxed);
     attacking.join().expect("the attacker ends");
+}
+
+/// Between the device and access point 1: forwards everything, and hands over the device's first datagram.
+fn observer(socket: UdpSocket, point: SocketAddr, ends: Arc<AtomicBool>, first: mpsc::Sender<Vec<u8>>) {
+    socket.set_read_timeout(Some(Duration::from_millis(20))).expect("a limit can be set");
+    let (mut device, mut buffer) = (None, vec![0; 65_536]);
+    while !ends.load(Ordering::Relaxed) {
+        let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
+        if from != point {
+            if device.is_none() {
+                first.send(buffer[..length].to_vec()).expect("the test waits for it");
+            }
+            device = Some(from);
+        }
+        let Some(to) = (if from == point { device } else { Some(point) }) else { continue };
+        // A full socket drops it, as a link would.
+        let _ = socket.send_to(&buffer[..length], to);
+    }
+}
+
+fn a_recorded_handshake_blocks_no_other() {
+    let network = radios(0.0);
+    let (address, _) = RelayNetwork::radio(0);
+    let point = SocketAddr::from((address, 7200));
+    let bind = |port| move || UdpSocket::bind((address, port)).expect("a free port");
+    let socket = network.run(Host::AccessPoint(0), bind(7300)).expect("the host runs");
+    let replaying = network.run(Host::AccessPoint(0), bind(0)).expect("the host runs");
+    let (ends, (sender, first)) = (Arc::new(AtomicBool::new(false)), mpsc::channel());
+    let observing = std::thread::spawn({
+        let ends = ends.clone();
+        move || observer(socket, point, ends, sender)
+    });
+    let detours = vec![Some((address, 7300).into()), None];
+    let mut tunnel =
+        Tunnel::start_with_detours(network, &Coding::default(), detours).expect("the nodes find each other");
+    let init = first.recv().expect("the device begins");
+    let replayed = std::thread::spawn({
+        let ends = ends.clone();
+        move || {
+            let mut count = 0_u64;
+            while !ends.load(Ordering::Relaxed) {
+                replaying.send_to(&init, point).expect("the network takes it");
+                count += 1;
+                // The attacker's rate, not a wait for something.
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            count
+        }
+    });
+    for _ in 0..5 {
+        tunnel.start_node(Host::Device).expect("it starts again");
+        tunnel.wait_for_sessions().expect("no replay blocks a handshake");
+    }
+    ends.store(true, Ordering::Relaxed);
+    let replayed = replayed.join().expect("the attacker ends");
+    observing.join().expect("the observer ends");
+    let points = tunnel.statuses().expect("the nodes run");
+    let refused =
+        points.iter().filter(|status| status.role == "access-point").flat_map(|status| &status.links);
+    let refused: u64 = refused.map(|link| link.refused.replayed).sum();
+    println!("{replayed} replays, {refused} refused");
+    assert!(refused > 0);
 }
 
 fn an_access_point_that_dies_interrupts_nothing() {

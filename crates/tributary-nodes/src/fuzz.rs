@@ -21,16 +21,11 @@ fn change(datagram: &mut [u8], bytes: &[u8]) -> bool {
     bytes[..bytes.len().min(datagram.len())].iter().any(|byte| *byte != 0)
 }
 
-fn refused(hop: &Hop) -> u64 {
-    let refusals = hop.refusals();
-    refusals.malformed + refusals.forged + refusals.replayed
-}
-
 /// Delivers a datagram and checks the result.
 fn deliver<'a>(hop: &mut Hop, now: Instant, datagram: &'a mut [u8], is_true: bool) -> Received<'a> {
-    let (before, owned) = (refused(hop), hop.owns(datagram));
+    let (before, owned) = (hop.refusals().total(), hop.owns(datagram));
     let received = hop.handle_datagram(now, datagram);
-    let counted = refused(hop) - before;
+    let counted = hop.refusals().total() - before;
     match &received {
         Received::Message(_, plain) => assert!(is_true && *plain == WORDS, "a changed message was accepted"),
         Received::Handshake(_) => assert!(is_true, "a changed handshake was accepted"),
@@ -46,7 +41,7 @@ fn deliver<'a>(hop: &mut Hop, now: Instant, datagram: &'a mut [u8], is_true: boo
 /// # Panics
 /// If one of these properties does not hold.
 pub fn hop(mut data: &[u8]) {
-    let (mut below, mut above) = (Hop::initiator(KEY), Hop::responder(KEY));
+    let (mut below, mut above) = (Hop::initiator(KEY, 0), Hop::responder(KEY, 0));
     let mut now = Instant::from_millis(1);
     while let [command, length, rest @ ..] = data {
         let (bytes, rest) = rest.split_at(usize::from(*length).min(rest.len()));

@@ -7,7 +7,9 @@ mod access_point;
 mod device;
 mod gateway;
 mod inside;
+mod intake;
 mod peer;
+mod quiet;
 
 use crate::asker::{Asker, Order};
 use crate::error::NodeError;
@@ -20,6 +22,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
+use std::time::SystemTime;
 use tributary_net::Key;
 use tributary_tun::fd;
 use tributary_types::Instant;
@@ -129,6 +132,12 @@ fn watch(work: &impl Work, wake: &OwnedFd) -> io::Result<fd::Epoll> {
 /// The monotonic clock.
 fn clock() -> Instant {
     Instant::from_nanos(fd::monotonic_nanos())
+}
+
+/// What added to [`clock`] gives the wall clock, as nanoseconds since 1970.
+fn stamp_base() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX).saturating_sub(clock().as_nanos())
 }
 
 fn run(mut work: impl Work, mut epoll: fd::Epoll, orders: &Receiver<Order>, wake: &OwnedFd) {

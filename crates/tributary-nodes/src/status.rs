@@ -154,14 +154,13 @@ impl Status {
             self.role, i.packets_in, i.packets_out, i.full, c.sent, c.taken, c.given, c.recovered, c.lost
         );
         for link in &self.links {
-            let Refusals { malformed, forged, replayed } = link.refused;
             let _ = write!(
                 line,
                 "; {} {}, stalls {}, refused {}",
                 link.name,
                 if link.up { "up" } else { "down" },
                 link.stalls,
-                malformed + forged + replayed
+                link.refused.total()
             );
         }
         line

@@ -1,7 +1,8 @@
 //! The access point's runtime: sockets towards the gateway and the device, and the node between them.
 
-use super::peer::{Peer, receive};
-use super::{Running, Work, clock, key};
+use super::intake::Intake;
+use super::peer::Peer;
+use super::{Running, Work, clock, key, stamp_base};
 use crate::config::{AccessPointConfig, Settings};
 use crate::error::NodeError;
 use crate::hop::Hop;
@@ -11,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use tributary_cotag::{AccessPointNode, HopEnd, HopMessage, Offer};
 use tributary_net::Key;
-use tributary_tun::{ReceiveBatch, UdpSocket};
+use tributary_tun::UdpSocket;
 use tributary_types::Instant;
 
 const UP: u64 = 1;
@@ -32,7 +33,7 @@ impl AccessPointConfig {
 struct AccessPoint {
     began: Instant,
     sockets: [Rc<UdpSocket>; 2],
-    room: ReceiveBatch,
+    intake: Intake,
     /// One peer each, as slices, because other nodes have several.
     up: [Peer; 1],
     down: [Peer; 1],
@@ -51,14 +52,14 @@ impl AccessPoint {
         };
         let any = SocketAddr::new(if config.gateway.is_ipv4() { [0; 4].into() } else { [0; 16].into() }, 0);
         let sockets = [bind(any)?, bind(config.listen)?];
-        let (gateway, device) = (Hop::initiator(gateway_key), Hop::responder(device_key));
+        let (gateway, device) = (Hop::initiator(gateway_key, stamp_base()), Hop::responder(device_key, 0));
         let up = Peer::new("gateway", gateway, false, sockets[0].clone(), Some(config.gateway));
         let down = Peer::new("device", device, true, sockets[1].clone(), None);
         let machine = config.coding.machine(&coefficients);
         Ok(Self {
             began: clock(),
             sockets,
-            room: ReceiveBatch::default(),
+            intake: Intake::new(clock()),
             up: [up],
             down: [down],
             node: AccessPointNode::new(machine, config.number, config.coding.link_mtu),
@@ -74,7 +75,7 @@ impl AccessPoint {
                 peers[0].count_unknown();
             }
         };
-        let is_empty = receive(now, &mut self.room, &mut self.up, &mut each);
+        let is_empty = self.intake.receive(now, &mut self.up, &mut each);
         // After a restart of the gateway, held packets are useless.
         if core::mem::replace(&mut self.session, self.up[0].hop.sessions()) != self.session {
             self.node.restart();
@@ -92,7 +93,7 @@ impl AccessPoint {
             }
             up.send(now, &message, false);
         };
-        receive(now, &mut self.room, &mut self.down, &mut each)
+        self.intake.receive(now, &mut self.down, &mut each)
     }
 }
 

@@ -2,8 +2,9 @@
 //! the gateway.
 
 use super::inside::Inside;
-use super::peer::{Peer, receive};
-use super::{Running, Work, clock, key};
+use super::intake::Intake;
+use super::peer::Peer;
+use super::{Running, Work, clock, key, stamp_base};
 use crate::config::{DeviceConfig, Settings};
 use crate::error::NodeError;
 use crate::hop::Hop;
@@ -15,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use tributary_cotag::{DeviceNode, HopMessage, Offer};
 use tributary_net::{Key, KeyError};
-use tributary_tun::{ReceiveBatch, UdpSocket};
+use tributary_tun::UdpSocket;
 use tributary_types::Instant;
 
 const TUN: u64 = 1;
@@ -36,7 +37,7 @@ struct Device {
     began: Instant,
     inside: Inside,
     sockets: Vec<Rc<UdpSocket>>,
-    room: ReceiveBatch,
+    intake: Intake,
     peers: Vec<Peer>,
     node: DeviceNode,
     mtu: usize,
@@ -51,7 +52,7 @@ impl Device {
             let local = SocketAddr::new(point.local.unwrap_or(any), 0);
             let bound = UdpSocket::bind(local).map_err(|source| NodeError::Bind { address: local, source });
             let socket = Rc::new(bound?);
-            let hop = Hop::initiator(key(&point.key)?);
+            let hop = Hop::initiator(key(&point.key)?, stamp_base());
             peers.push(Peer::new(&point.name, hop, false, socket.clone(), Some(point.address)));
             sockets.push(socket);
         }
@@ -63,7 +64,7 @@ impl Device {
         Ok(Self {
             began: clock(),
             inside: Inside::create(&config.inner, mtu)?,
-            room: ReceiveBatch::default(),
+            intake: Intake::new(clock()),
             node: DeviceNode::new(machine, u32::from_be_bytes(start), peers.len()),
             sockets,
             peers,
@@ -79,7 +80,7 @@ impl Device {
             HopMessage::Plain(packet) => inside.write(packet),
             _ => peers[0].count_unknown(),
         };
-        receive(now, &mut self.room, &mut self.peers[at..=at], &mut each)
+        self.intake.receive(now, &mut self.peers[at..=at], &mut each)
     }
 
     fn deliver(&mut self) {

@@ -2,7 +2,8 @@
 //! the device go into the TUN device.
 
 use super::inside::Inside;
-use super::peer::{Peer, receive};
+use super::intake::Intake;
+use super::peer::Peer;
 use super::{Running, Work, clock, key};
 use crate::config::{GatewayConfig, Mode, Settings};
 use crate::error::NodeError;
@@ -14,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::time::SystemTime;
 use tributary_cotag::{GatewayNode, HopMessage, Offer};
-use tributary_tun::{ReceiveBatch, UdpSocket};
+use tributary_tun::UdpSocket;
 use tributary_types::Instant;
 
 /// Number of device starts whose packet numbers are remembered.
@@ -38,7 +39,7 @@ struct Gateway {
     began: Instant,
     inside: Inside,
     socket: Rc<UdpSocket>,
-    room: ReceiveBatch,
+    intake: Intake,
     peers: Vec<Peer>,
     node: GatewayNode,
     mtu: usize,
@@ -58,8 +59,9 @@ impl Gateway {
         let bound = UdpSocket::bind(config.listen);
         let socket = Rc::new(bound.map_err(|source| NodeError::Bind { address: config.listen, source })?);
         let mut peers = Vec::new();
-        for point in &config.access_point {
-            peers.push(Peer::new(&point.name, Hop::responder(key(&point.key)?), false, socket.clone(), None));
+        for (slot, point) in (0..).zip(&config.access_point) {
+            let hop = Hop::responder(key(&point.key)?, slot);
+            peers.push(Peer::new(&point.name, hop, false, socket.clone(), None));
         }
         let mtu = config.coding.inner_mtu();
         let machine = config.coding.machine(&coefficients);
@@ -68,7 +70,7 @@ impl Gateway {
             began: clock(),
             inside: Inside::create(&config.inner, mtu)?,
             socket,
-            room: ReceiveBatch::default(),
+            intake: Intake::new(clock()),
             peers,
             node: if config.coding.mode == Mode::Off { node.without_coding() } else { node },
             mtu,
@@ -90,7 +92,7 @@ impl Gateway {
             _ if node.handle_message(now, &message) => {}
             _ => peers[at].count_unknown(),
         };
-        let is_empty = receive(now, &mut self.room, &mut self.peers, &mut each);
+        let is_empty = self.intake.receive(now, &mut self.peers, &mut each);
         self.inside.flush();
         is_empty
     }

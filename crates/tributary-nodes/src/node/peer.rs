@@ -5,11 +5,8 @@ use crate::status::LinkStatus;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use tributary_cotag::{HopControl, HopEnd, HopMessage, Offer};
-use tributary_tun::{ReceiveBatch, SendBatch, UdpSocket};
+use tributary_tun::{SendBatch, UdpSocket};
 use tributary_types::Instant;
-
-/// System calls on one socket before other sources are served.
-const TURNS: usize = 4;
 
 /// The other node of a hop.
 pub(super) struct Peer {
@@ -52,8 +49,18 @@ impl Peer {
         self.status.unsent += lost.refused;
     }
 
+    /// The socket, which other peers may share.
+    pub(super) fn socket(&self) -> &Rc<UdpSocket> {
+        &self.socket
+    }
+
+    /// Answers a handshake.
+    pub(super) fn answer(&mut self, to: SocketAddr, answer: &[u8]) {
+        self.status.unsent += u64::from(self.socket.send(to, answer).is_err());
+    }
+
     /// Processes a datagram of this hop; returns its message if it is one for the node.
-    fn receive<'a>(
+    pub(super) fn receive<'a>(
         &mut self,
         now: Instant,
         from: SocketAddr,
@@ -65,7 +72,7 @@ impl Peer {
             Received::Message(number, bytes) => (number, bytes),
             Received::Handshake(reply) => {
                 if let Some(reply) = reply {
-                    self.status.unsent += u64::from(self.socket.send(from, &reply).is_err());
+                    self.answer(from, &reply);
                 }
                 self.follow_session(now);
                 return None;
@@ -162,36 +169,4 @@ impl HopEnd for Peer {
         self.control.on_sent(now, message, (number, length), paced);
         Some(number)
     }
-}
-
-/// Receives datagrams on a socket shared by some peers; `each` gets the peer's index and its messages.
-/// Returns whether the socket has been read empty.
-pub(super) fn receive(
-    now: Instant,
-    batch: &mut ReceiveBatch,
-    peers: &mut [Peer],
-    each: &mut impl FnMut(usize, &mut [Peer], HopMessage<'_>),
-) -> bool {
-    let socket = peers[0].socket.clone();
-    for _ in 0..TURNS {
-        let received = socket.receive(batch, &mut |from, datagram| {
-            let owner = peers.iter().position(|peer| peer.hop.owns(datagram));
-            let Some(at) = owner else {
-                peers[0].hop.refuse_stranger(datagram);
-                return;
-            };
-            if let Some(message) = peers[at].receive(now, from, datagram) {
-                each(at, peers, message);
-            }
-        });
-        match received {
-            Ok(0) => return true,
-            Ok(_) => {}
-            Err(error) => {
-                tracing::debug!("receiving: {error}");
-                return true;
-            }
-        }
-    }
-    false
 }
