@@ -11,18 +11,21 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::Instant;
 use tributary_emu::{Host, RelayNetwork};
 use tributary_lab::tunnel::Tunnel;
 use tributary_link::{LinkSpec, LossSpec, PathSpec, Scenario};
 use tributary_nodes::{Coding, Mode, Status};
+use tributary_tun::Netlink;
 use tributary_types::Bitrate;
 
-const CASES: [(&str, fn()); 8] = [
+const CASES: [(&str, fn()); 9] = [
     ("tcp_passes_in_every_mode_and_loss_is_repaired", tcp_passes_in_every_mode_and_loss_is_repaired),
     ("bursts_without_loss_arrive_whole", bursts_without_loss_arrive_whole),
     ("uploads_and_ipv6_pass", uploads_and_ipv6_pass),
     ("what_an_attacker_sends_changes_nothing", what_an_attacker_sends_changes_nothing),
     ("a_recorded_handshake_blocks_no_other", a_recorded_handshake_blocks_no_other),
+    ("foreign_sources_are_dropped_and_counted", foreign_sources_are_dropped_and_counted),
     ("an_access_point_that_dies_interrupts_nothing", an_access_point_that_dies_interrupts_nothing),
     ("every_node_may_restart", every_node_may_restart),
     ("metrics_and_oversize_packets_are_counted", metrics_and_oversize_packets_are_counted),
@@ -284,6 +287,35 @@ fn a_recorded_handshake_blocks_no_other() {
     let refused: u64 = refused.map(|link| link.refused.replayed).sum();
     println!("{replayed} replays, {refused} refused");
     assert!(refused > 0);
+}
+
+fn foreign_sources_are_dropped_and_counted() {
+    const FOREIGN: u64 = 10;
+    let tunnel = tunnel(0.0, Mode::Systematic);
+    let foreign = Ipv4Addr::new(10, 66, 0, 1);
+    let bind = |host, address: Ipv4Addr| {
+        let bind = || UdpSocket::bind((address, 0)).expect("the host has the address");
+        tunnel.network().run(host, bind).expect("the host runs")
+    };
+    let add = || Netlink::open()?.add_address("cotag0", foreign.into(), 32);
+    tunnel.network().run(Host::Device, add).expect("the host runs").expect("the device is there");
+    let server = bind(Host::Server, RelayNetwork::SERVER);
+    let to = server.local_addr().expect("bound");
+    let (false_one, true_one) = (bind(Host::Device, foreign), bind(Host::Device, RelayNetwork::tunnel(2)));
+    for _ in 0..FOREIGN {
+        false_one.send_to(b"false", to).expect("it leaves");
+    }
+    true_one.send_to(b"true", to).expect("it leaves");
+    server.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit can be set");
+    let (_, from) = server.recv_from(&mut [0; 16]).expect("the device's own packet arrives");
+    assert_eq!(from, true_one.local_addr().expect("bound"));
+    let end = Instant::now() + Duration::from_secs(20);
+    while status(&tunnel, "gateway").inner.forbidden < FOREIGN {
+        assert!(Instant::now() < end, "{:?}", status(&tunnel, "gateway").inner);
+        std::thread::yield_now();
+    }
+    server.set_nonblocking(true).expect("it can be set");
+    assert!(server.recv_from(&mut [0; 16]).is_err(), "nothing else has arrived");
 }
 
 fn an_access_point_that_dies_interrupts_nothing() {

@@ -7,7 +7,7 @@ use crate::hop::OVERHEAD;
 use core::time::Duration;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use tributary_coding::CoefficientKey;
 use tributary_cotag as cotag;
@@ -37,6 +37,38 @@ pub struct Prefix {
     pub address: IpAddr,
     /// Length of the network prefix in bits.
     pub bits: u8,
+}
+
+impl Prefix {
+    /// The network's first address, with the same length.
+    #[must_use]
+    pub fn network(&self) -> Self {
+        let address = match self.address {
+            IpAddr::V4(v4) => (v4 & Ipv4Addr::from_bits(high_bits(32, self.bits) as u32)).into(),
+            IpAddr::V6(v6) => (v6 & Ipv6Addr::from_bits(high_bits(128, self.bits))).into(),
+        };
+        Self { address, bits: self.bits }
+    }
+
+    /// Whether the address is in the network.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        address.is_ipv4() == self.address.is_ipv4()
+            && self.network() == Self { address, bits: self.bits }.network()
+    }
+}
+
+/// A mask of `width` bits of which the first `ones` are set.
+fn high_bits(width: u32, ones: u8) -> u128 {
+    let zeros = width.saturating_sub(u32::from(ones));
+    let all = u128::MAX >> (128 - width);
+    all & u128::MAX.checked_shl(zeros).unwrap_or(0)
+}
+
+impl core::fmt::Display for Prefix {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}/{}", self.address, self.bits)
+    }
 }
 
 impl TryFrom<String> for Prefix {
@@ -236,6 +268,9 @@ settings! {
         /// The TUN device into which traffic for the device is routed.
         #[serde(flatten)]
         inner: Inner,
+        /// Networks that packets from the device may come from; empty: those that are routed to it.
+        #[serde(default)]
+        allowed: Vec<Prefix>,
     }
 }
 
@@ -252,6 +287,9 @@ settings! {
         device_key: PathBuf,
         /// Number of this access point; every access point needs a different one.
         number: u8,
+        /// Networks that packets from the device may come from; empty: the gateway alone decides.
+        #[serde(default)]
+        allowed: Vec<Prefix>,
     }
 }
 
@@ -300,17 +338,27 @@ fn check_points(count: usize) -> Result<(), NodeError> {
 
 impl Settings for GatewayConfig {
     const KEYS: &'static [&'static str] =
-        &keys::<5, 12>(["listen", "access_point", "tun", "address", "route"]);
+        &keys::<6, 13>(["listen", "access_point", "tun", "address", "route", "allowed"]);
 
     fn check(&self) -> Result<(), NodeError> {
         check_points(self.access_point.len())?;
+        // Access points are known only when they have sent something: their own packets cannot be kept out.
+        if let Some(route) = self.inner.route.iter().find(|route| route.bits < 2) {
+            let expected = "the networks behind the device: a default route would send the tunnel's own packets \
+                            into the tunnel";
+            return Err(NodeError::Setting {
+                key: "route",
+                value: route.to_string(),
+                expected: expected.to_owned(),
+            });
+        }
         self.coding.check_with(&self.inner.address)
     }
 }
 
 impl Settings for AccessPointConfig {
     const KEYS: &'static [&'static str] =
-        &keys::<5, 12>(["gateway", "gateway_key", "listen", "device_key", "number"]);
+        &keys::<6, 13>(["gateway", "gateway_key", "listen", "device_key", "number", "allowed"]);
 
     fn check(&self) -> Result<(), NodeError> {
         self.coding.check_with(&[])

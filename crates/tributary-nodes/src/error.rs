@@ -1,7 +1,7 @@
 //! Why a node cannot run.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use thiserror::Error;
 use tributary_net::KeyError;
 use tributary_tun::TunError;
@@ -33,8 +33,30 @@ pub enum NodeError {
     /// The TUN device cannot be created.
     #[error(transparent)]
     Tun(#[from] TunError),
+    /// A route through the tunnel is there already.
+    #[error(
+        "the route {route} exists already, through {interface}: remove it (`ip route del {route} dev {interface}`), or \
+         leave it out of `route`"
+    )]
+    RouteExists {
+        /// The route.
+        route: String,
+        /// Its interface.
+        interface: String,
+    },
+    /// The kernel would drop what access points send.
+    #[error(
+        "the route to {address} leads through the tunnel, so the strict reverse path filter of {interface} drops its \
+         packets: run `sysctl net.ipv4.conf.all.rp_filter=2`, or leave {address} out of `route`"
+    )]
+    ReversePathFilter {
+        /// The interface towards the access point.
+        interface: String,
+        /// The access point.
+        address: IpAddr,
+    },
     /// An interface cannot be configured.
-    #[error("configuring {what}: {source}; that needs root or CAP_NET_ADMIN")]
+    #[error("configuring {what}: {source}{}", remedy(source))]
     Interface {
         /// Interface and address.
         what: String,
@@ -60,4 +82,12 @@ pub enum NodeError {
     /// The node's thread has ended.
     #[error("the node has ended")]
     Stopped,
+}
+
+/// What to do about a refusal of the kernel, where that is known.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "; that needs root or CAP_NET_ADMIN",
+        _ => "",
+    }
 }

@@ -1,6 +1,7 @@
 //! Inspects the IP packets that a node carries: the flow, and the segment size announced in a TCP SYN.
 //! Sources: RFC 791, RFC 8200, RFC 9293 §3.2, RFC 1624 (checksum update), RFC 2473 for the reason to clamp.
 
+use std::net::{IpAddr, SocketAddr};
 use tributary_tun::fold;
 
 /// A number that is the same for all packets of a flow: addresses, protocol, ports (FNV-1a).
@@ -33,6 +34,36 @@ pub(crate) fn flow(packet: &[u8]) -> u64 {
         _ => {}
     }
     hash
+}
+
+/// The source address of an IP packet.
+pub(crate) fn source(packet: &[u8]) -> Option<IpAddr> {
+    match packet.first()? >> 4 {
+        4 => packet.get(12..16)?.first_chunk::<4>().map(|bytes| IpAddr::from(*bytes)),
+        6 => packet.get(8..24)?.first_chunk::<16>().map(|bytes| IpAddr::from(*bytes)),
+        _ => None,
+    }
+}
+
+/// The address of these that a UDP datagram is for, if any.
+pub(crate) fn is_datagram_to(
+    packet: &[u8],
+    mut addresses: impl Iterator<Item = SocketAddr>,
+) -> Option<SocketAddr> {
+    let (to, ports): (IpAddr, usize) = match packet.first()? >> 4 {
+        4 if packet.get(9) == Some(&17) => {
+            let to: [u8; 4] = *packet.get(16..20)?.first_chunk()?;
+            (to.into(), usize::from(packet[0] & 0x0f) * 4)
+        }
+        6 if packet.get(6) == Some(&17) => {
+            let to: [u8; 16] = *packet.get(24..40)?.first_chunk()?;
+            (to.into(), 40)
+        }
+        _ => return None,
+    };
+    let port = packet.get(ports + 2..ports + 4)?;
+    let port = u16::from_be_bytes([port[0], port[1]]);
+    addresses.find(|known| known.port() == port && known.ip().to_canonical() == to)
 }
 
 /// Whether the packet is a TCP acknowledgement that a later one replaces: without payload, SACK blocks or flags.
@@ -161,16 +192,37 @@ mod tests {
         assert_ne!(flow(&a), flow(&syn(true, 0, 1460)));
     }
 
+    #[test]
+    fn source_and_receiver_of_a_packet_are_read() {
+        let mut packet = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 99, 0, 2, 192, 0, 2, 1];
+        packet.extend_from_slice(&[0, 1, 0x1c, 0x20, 0, 8, 0, 0]);
+        let to = SocketAddr::from(([192, 0, 2, 1], 7200));
+        assert_eq!(source(&packet), Some([10, 99, 0, 2].into()));
+        assert_eq!(is_datagram_to(&packet, [to].into_iter()), Some(to));
+        let others = [([192, 0, 2, 1], 7201).into(), ([192, 0, 2, 2], 7200).into()];
+        assert_eq!(is_datagram_to(&packet, others.into_iter()), None);
+        packet[9] = 6;
+        assert_eq!(is_datagram_to(&packet, [to].into_iter()), None, "TCP");
+        let mut packet = vec![0; 48];
+        (packet[0], packet[6]) = (0x60, 17);
+        (packet[23], packet[39], packet[43]) = (2, 1, 9);
+        let [from, to] = [2, 1].map(|last| IpAddr::from([0, 0, 0, 0, 0, 0, 0, last]));
+        assert_eq!(source(&packet), Some(from));
+        assert_eq!(is_datagram_to(&packet, [SocketAddr::new(to, 9)].into_iter()), Some((to, 9).into()));
+    }
+
     proptest! {
         #[test]
-        fn no_bytes_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..100), six: bool, mtu in 0..2000_usize) {
+        fn no_bytes_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..100), six: bool, udp: bool, mtu in 0..2000_usize) {
             if let Some(first) = bytes.first_mut() {
                 *first = if six { 0x60 } else { *first & 0x0f | 0x40 };
             }
             if let Some(protocol) = bytes.get_mut(if six { 6 } else { 9 }) {
-                *protocol = 6;
+                *protocol = if udp { 17 } else { 6 };
             }
             flow(&bytes);
+            source(&bytes);
+            is_datagram_to(&bytes, [SocketAddr::from(([0; 4], 0))].into_iter());
             is_bare_acknowledgement(&bytes);
             clamp_segment_size(&mut bytes, mtu);
         }

@@ -4,12 +4,15 @@
 //! again.
 
 mod access_point;
+mod admitted;
 mod device;
 mod gateway;
 mod inside;
 mod intake;
+mod outer;
 mod peer;
 mod quiet;
+mod routes;
 
 use crate::asker::{Asker, Order};
 use crate::error::NodeError;

@@ -65,6 +65,10 @@ pub struct InnerStatus {
     pub oversize: u64,
     /// Not a packet.
     pub malformed: u64,
+    /// From the device, with a source address that it may not use.
+    pub forbidden: u64,
+    /// Packets of the tunnel itself that were routed into it.
+    pub looped: u64,
     /// Already arrived over another access point.
     pub duplicate: u64,
     /// SYNs whose segment size was lowered.

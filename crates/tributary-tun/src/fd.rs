@@ -73,6 +73,22 @@ pub fn set_socket_buffers(fd: BorrowedFd<'_>, bytes: c_int) {
     }
 }
 
+/// Binds a socket to the interface with this index: it sends and receives only there, whatever the routes are. A socket
+/// that is bound already needs CAP_NET_RAW.
+///
+/// # Errors
+/// The system's.
+pub fn bind_to_interface(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
+    let index = c_int::try_from(index).map_err(io::Error::other)?;
+    let (value, length) = (&raw const index, size_of::<c_int>() as libc::socklen_t);
+    // SAFETY: `value` points to an integer of `length` bytes, valid for the call.
+    check(unsafe {
+        let option = libc::SO_BINDTOIFINDEX;
+        libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, option, value.cast(), length)
+    })
+    .map(drop)
+}
+
 /// Nanoseconds of the monotonic clock.
 #[must_use]
 pub fn monotonic_nanos() -> u64 {

@@ -44,6 +44,14 @@ impl UdpSocket {
         self.socket.local_addr()
     }
 
+    /// Sends and receives only on the interface with this index from now on. A second call needs CAP_NET_RAW.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn bind_to_interface(&self, index: u32) -> io::Result<()> {
+        fd::bind_to_interface(self.socket.as_fd(), index)
+    }
+
     /// Receives the waiting datagrams, up to the batch's room, and calls `each` with every datagram and its
     /// sender.
     /// Returns their number; zero when none is waiting.

@@ -1,5 +1,6 @@
 //! The access point's runtime: sockets towards the gateway and the device, and the node between them.
 
+use super::admitted::Allowed;
 use super::intake::Intake;
 use super::peer::Peer;
 use super::{Running, Work, clock, key, stamp_base};
@@ -41,6 +42,9 @@ struct AccessPoint {
     /// The session of the gateway's hop for which the node's state is valid.
     session: u64,
     mtu: usize,
+    /// Sources of the device's packets, if this node checks them, and how many packets had others.
+    allowed: Option<Allowed>,
+    forbidden: u64,
 }
 
 impl AccessPoint {
@@ -65,6 +69,10 @@ impl AccessPoint {
             node: AccessPointNode::new(machine, config.number, config.coding.link_mtu),
             session: 0,
             mtu: config.coding.inner_mtu(),
+            allowed: Some(config.allowed.clone())
+                .filter(|networks| !networks.is_empty())
+                .map(|networks| Allowed::new(networks, Vec::new())),
+            forbidden: 0,
         })
     }
 
@@ -85,10 +93,16 @@ impl AccessPoint {
 
     fn receive_down(&mut self, now: Instant) -> bool {
         let (node, up) = (&mut self.node, &mut self.up[0]);
+        let (allowed, forbidden) = (&mut self.allowed, &mut self.forbidden);
         let mut each = |_: usize, peers: &mut [Peer], message: HopMessage<'_>| {
             match message {
                 HopMessage::Coded(report) => node.handle_report(report),
-                HopMessage::Numbered(..) => {}
+                HopMessage::Numbered(_, _, packet) => {
+                    if allowed.as_mut().is_some_and(|allowed| !allowed.permits(now, packet)) {
+                        *forbidden += 1;
+                        return;
+                    }
+                }
                 _ => return peers[0].count_unknown(),
             }
             up.send(now, &message, false);
@@ -143,6 +157,7 @@ impl Work for AccessPoint {
                 bytes_out: passed.bytes_out,
                 full: passed.full,
                 returned: passed.returned,
+                forbidden: self.forbidden,
                 ..InnerStatus::default()
             },
         }

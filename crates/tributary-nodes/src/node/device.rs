@@ -1,8 +1,10 @@
 //! The device's runtime: messages of all access points go through the node into the TUN device, packets of the TUN device to
 //! the gateway.
 
+use super::admitted::LoopGuard;
 use super::inside::Inside;
 use super::intake::Intake;
+use super::outer::Outer;
 use super::peer::Peer;
 use super::{Running, Work, clock, key, stamp_base};
 use crate::config::{DeviceConfig, Settings};
@@ -16,10 +18,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use tributary_cotag::{DeviceNode, HopMessage, Offer};
 use tributary_net::{Key, KeyError};
-use tributary_tun::UdpSocket;
+use tributary_tun::{Network, UdpSocket};
 use tributary_types::Instant;
 
 const TUN: u64 = 1;
+/// An action that may fail.
+const READING: &str = "reading the network's configuration";
 
 impl DeviceConfig {
     /// Starts a device in this network namespace.
@@ -39,6 +43,8 @@ struct Device {
     sockets: Vec<Rc<UdpSocket>>,
     intake: Intake,
     peers: Vec<Peer>,
+    outer: Outer,
+    loops: LoopGuard,
     node: DeviceNode,
     mtu: usize,
 }
@@ -47,15 +53,21 @@ impl Device {
     fn new(config: &DeviceConfig) -> Result<Self, NodeError> {
         let coefficients = Key::load(&config.key)?;
         let (mut sockets, mut peers) = (Vec::new(), Vec::new());
+        let mut outer = Outer::new(&config.inner);
+        let network = Network::read();
+        let network = network.map_err(|source| NodeError::System { doing: READING, source })?;
         for point in &config.access_point {
             let any = if point.address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
             let local = SocketAddr::new(point.local.unwrap_or(any), 0);
             let bound = UdpSocket::bind(local).map_err(|source| NodeError::Bind { address: local, source });
             let socket = Rc::new(bound?);
+            let peer = (peers.len(), socket.clone());
+            outer.guard(&network, peer, (point.address, point.local))?;
             let hop = Hop::initiator(key(&point.key)?, stamp_base());
             peers.push(Peer::new(&point.name, hop, false, socket.clone(), Some(point.address)));
             sockets.push(socket);
         }
+        outer.check_filters(&network)?;
         let mut start = [0; 4];
         let random = aws_lc_rs::rand::SystemRandom::new();
         random.fill(&mut start).map_err(|_| KeyError::NoEntropy)?;
@@ -68,6 +80,8 @@ impl Device {
             node: DeviceNode::new(machine, u32::from_be_bytes(start), peers.len()),
             sockets,
             peers,
+            outer,
+            loops: LoopGuard::default(),
             mtu,
         })
     }
@@ -91,8 +105,12 @@ impl Device {
     }
 
     fn read_inside(&mut self, now: Instant) -> bool {
-        let (node, peers) = (&mut self.node, &mut self.peers);
-        self.inside.read(&mut |_, packet| {
+        let (node, peers, loops) = (&mut self.node, &mut self.peers, &mut self.loops);
+        self.inside.read(&mut |status, packet| {
+            if loops.is_own(now, packet, peers.iter().filter_map(Peer::remote)) {
+                status.looped += 1;
+                return;
+            }
             node.send_packet(now, (flow(packet), is_bare_acknowledgement(packet)), packet, peers);
         })
     }
@@ -117,6 +135,7 @@ impl Work for Device {
             *ready &= !TUN;
         }
         self.node.transmit(now, &mut self.peers);
+        self.outer.follow(now, |at| self.peers[at].hop.is_up(now));
         for peer in &mut self.peers {
             peer.tick(now, Offer::UNLIMITED);
             peer.flush();
@@ -125,7 +144,8 @@ impl Work for Device {
 
     fn poll_timeout(&self, now: Instant) -> Instant {
         let peers = self.peers.iter().map(|peer| peer.poll_timeout(now)).min().unwrap_or(now);
-        self.node.poll_timeout().map_or(peers, |at| at.min(peers))
+        let follow = self.outer.poll_timeout(|at| self.peers[at].hop.is_up(now));
+        self.node.poll_timeout().into_iter().chain(follow).fold(peers, Instant::min)
     }
 
     fn status(&self, now: Instant) -> Status {

@@ -1,9 +1,11 @@
 //! The gateway's runtime: packets from the TUN device become coded messages to the access points; packets of
 //! the device go into the TUN device.
 
+use super::admitted::{Allowed, LoopGuard};
 use super::inside::Inside;
 use super::intake::Intake;
 use super::peer::Peer;
+use super::routes;
 use super::{Running, Work, clock, key};
 use crate::config::{GatewayConfig, Mode, Settings};
 use crate::error::NodeError;
@@ -44,6 +46,8 @@ struct Gateway {
     node: GatewayNode,
     mtu: usize,
     seen: VecDeque<(u32, ReplayWindow)>,
+    allowed: Allowed,
+    loops: LoopGuard,
 }
 
 /// Wall clock in units of 4 ms: increases with each start, for 97 days, unless the clock is set back. The
@@ -51,6 +55,15 @@ struct Gateway {
 fn epoch() -> u32 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     (since.as_millis() >> 2) as u32
+}
+
+/// What is routed to the device may come from it, unless the settings say otherwise; but the gateway's own addresses
+/// are its own.
+fn allowed(config: &GatewayConfig) -> Allowed {
+    let routed = || routes::networks(&config.inner);
+    let networks = Some(config.allowed.clone()).filter(|networks| !networks.is_empty());
+    let own = config.inner.address.iter().map(|prefix| prefix.address).collect();
+    Allowed::new(networks.unwrap_or_else(routed), own)
 }
 
 impl Gateway {
@@ -75,18 +88,23 @@ impl Gateway {
             node: if config.coding.mode == Mode::Off { node.without_coding() } else { node },
             mtu,
             seen: VecDeque::new(),
+            allowed: allowed(config),
+            loops: LoopGuard::default(),
         })
     }
 
     /// Receives messages of the access points. Returns whether the socket has been read empty.
     fn receive(&mut self, now: Instant) -> bool {
         let (node, inside, seen) = (&mut self.node, &mut self.inside, &mut self.seen);
+        let allowed = &mut self.allowed;
         let mut each = |at: usize, peers: &mut [Peer], message: HopMessage<'_>| match message {
             HopMessage::Numbered(start, number, packet) => {
-                if is_first(seen, start, number) {
+                if !is_first(seen, start, number) {
+                    inside.status.duplicate += 1;
+                } else if allowed.permits(now, packet) {
                     inside.write(packet);
                 } else {
-                    inside.status.duplicate += 1;
+                    inside.status.forbidden += 1;
                 }
             }
             _ if node.handle_message(now, &message) => {}
@@ -98,8 +116,12 @@ impl Gateway {
     }
 
     fn read_inside(&mut self, now: Instant) -> bool {
-        let (node, peers) = (&mut self.node, &self.peers);
+        let (node, peers, loops) = (&mut self.node, &self.peers, &mut self.loops);
         self.inside.read(&mut |status: &mut InnerStatus, packet| {
+            if loops.is_own(now, packet, peers.iter().filter_map(Peer::remote)) {
+                status.looped += 1;
+                return;
+            }
             status.full += u64::from(!node.handle_packet(now, flow(packet), packet, peers));
         })
     }

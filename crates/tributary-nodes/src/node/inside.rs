@@ -1,5 +1,6 @@
 //! The inner end of a tunnel: a TUN device, with segmentation and merging of packets.
 
+use super::routes;
 use crate::config::Inner;
 use crate::error::NodeError;
 use crate::inner::clamp_segment_size;
@@ -33,12 +34,11 @@ impl Inside {
         let mut netlink = Netlink::open().map_err(failed(name.clone()))?;
         netlink.set_link(name, true, Some((mtu as u32, QUEUE))).map_err(failed(name.clone()))?;
         for prefix in &inner.address {
-            let what = format!("{name}, address {}/{}", prefix.address, prefix.bits);
+            let what = format!("{name}, address {prefix}");
             netlink.add_address(name, prefix.address, prefix.bits).map_err(failed(what))?;
         }
-        for prefix in &inner.route {
-            let what = format!("{name}, route {}/{}", prefix.address, prefix.bits);
-            netlink.add_route(name, (prefix.address, prefix.bits), None).map_err(failed(what))?;
+        for route in routes::expand(&inner.route) {
+            routes::add(&mut netlink, name, route)?;
         }
         Ok(Self {
             tun,

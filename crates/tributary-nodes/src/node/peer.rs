@@ -54,6 +54,11 @@ impl Peer {
         &self.socket
     }
 
+    /// The other end's address, once known.
+    pub(super) fn remote(&self) -> Option<SocketAddr> {
+        self.remote
+    }
+
     /// Answers a handshake.
     pub(super) fn answer(&mut self, to: SocketAddr, answer: &[u8]) {
         self.status.unsent += u64::from(self.socket.send(to, answer).is_err());

@@ -79,6 +79,10 @@ pub(crate) struct GatewayFlags {
     #[command(flatten)]
     #[serde(flatten)]
     inner: InnerFlags,
+    /// Network that packets of the device may come from; repeatable [default: the networks routed to the device]
+    #[arg(long, value_name = "ADDRESS/BITS")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    allowed: Vec<String>,
     #[command(flatten)]
     #[serde(flatten)]
     common: CommonFlags,
@@ -106,6 +110,10 @@ pub(crate) struct AccessPointFlags {
     #[arg(long)]
     #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<u8>,
+    /// Network that packets of the device may come from; repeatable [default: the gateway alone decides]
+    #[arg(long, value_name = "ADDRESS/BITS")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    allowed: Vec<String>,
     #[command(flatten)]
     #[serde(flatten)]
     common: CommonFlags,
