@@ -4,6 +4,7 @@
 //! `AsyncRead + AsyncWrite`. The protocol itself is `tributary-proto`, a state machine without sockets;
 //! this crate gives it subflows, a clock and a task.
 
+pub mod privileges;
 pub mod proxy;
 pub mod sockopt;
 pub mod transport;

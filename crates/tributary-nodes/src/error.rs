@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use thiserror::Error;
 use tributary_net::KeyError;
+use tributary_net::privileges::PrivilegeError;
 use tributary_tun::TunError;
 
 /// Why a node cannot run.
@@ -63,6 +64,9 @@ pub enum NodeError {
         /// The system's reason.
         source: io::Error,
     },
+    /// The node cannot give up its privileges.
+    #[error(transparent)]
+    Privileges(#[from] PrivilegeError),
     /// A socket cannot be used.
     #[error("cannot use {address}: {source}; choose an address of this host and a free port")]
     Bind {

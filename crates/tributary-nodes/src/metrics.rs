@@ -22,8 +22,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn start(address: SocketAddr, asker: Asker) -> io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
+    pub(crate) fn start(listener: TcpListener, asker: Asker) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let ends = Arc::new(AtomicBool::new(false));
         let stop = ends.clone();

@@ -20,13 +20,14 @@ use crate::metrics::Metrics;
 use crate::status::Status;
 use core::time::Duration;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 use tributary_net::Key;
+use tributary_net::privileges::{Needs, Privileges};
 use tributary_tun::fd;
 use tributary_types::Instant;
 
@@ -48,6 +49,11 @@ trait Work {
 
     /// When to call [`turn`](Self::turn) even if nothing is ready.
     fn poll_timeout(&self, now: Instant) -> Instant;
+
+    /// The capabilities that it needs while it runs.
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
 
     /// Its status.
     fn status(&self, now: Instant) -> Status;
@@ -77,9 +83,10 @@ impl Running {
     }
 
     /// Starts a node's thread in the caller's network namespace. `make` runs on the thread; this function
-    /// returns its error.
+    /// returns its error. When everything is made, the node's thread and the calling one give up their privileges.
     fn start<W: Work>(
         metrics: Option<SocketAddr>,
+        privileges: Option<&Privileges>,
         make: impl FnOnce() -> Result<W, NodeError> + Send + 'static,
     ) -> Result<Self, NodeError> {
         let system = |doing| move |source| NodeError::System { doing, source };
@@ -87,8 +94,12 @@ impl Running {
         let (orders, inbox) = channel();
         let (ready, started) = channel();
         let woken = wake.clone();
+        let limits = privileges.cloned();
         let body = move || {
             let made = make().and_then(|work| {
+                if let Some(limits) = limits {
+                    limits.limit(work.needs())?;
+                }
                 let epoll = watch(&work, &woken).map_err(system("watching descriptors"))?;
                 Ok((work, epoll))
             });
@@ -105,9 +116,14 @@ impl Running {
         started.recv().map_err(|_| NodeError::Stopped)??;
         let asker = Asker::new(orders, wake);
         let mut running = Self { asker: asker.clone(), metrics: None, thread: Some(thread) };
-        if let Some(address) = metrics {
-            let metrics = Metrics::start(address, asker);
-            running.metrics = Some(metrics.map_err(|source| NodeError::Bind { address, source })?);
+        let failed = |address| move |source| NodeError::Bind { address, source };
+        let listen = |address| TcpListener::bind(address).map_err(failed(address));
+        let listener = metrics.map(listen).transpose()?;
+        if let Some(privileges) = privileges {
+            privileges.finish()?;
+        }
+        if let Some((listener, address)) = listener.zip(metrics) {
+            running.metrics = Some(Metrics::start(listener, asker).map_err(failed(address))?);
         }
         Ok(running)
     }

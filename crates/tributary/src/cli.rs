@@ -61,12 +61,22 @@ pub(crate) struct SessionArguments {
     /// Write decisions about segments too: thousands of lines a second
     #[arg(long, requires = "json_events")]
     pub(crate) json_decisions: bool,
+    #[command(flatten)]
+    pub(crate) user: UserArguments,
 }
 
 fn weights(text: &str) -> Result<(f64, f64), &'static str> {
     let numbers =
         text.split_once(',').and_then(|(l, t)| Some((l.trim().parse().ok()?, t.trim().parse().ok()?)));
     numbers.ok_or("expected two numbers, for example 1,-0.25")
+}
+
+/// Privileges of a program that runs for a long time.
+#[derive(Debug, Args)]
+pub(crate) struct UserArguments {
+    /// Run as this user once everything is set up; needs root. Capabilities are given up with or without this option
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
 }
 
 /// Server end of the proxy: accept sessions and forward each stream to a TCP address.

@@ -63,6 +63,12 @@ impl Siblings {
         }
     }
 
+    /// Whether the sockets of a session that run this controller are marked.
+    #[must_use]
+    pub fn is_marking(self, congestion: Option<&str>) -> bool {
+        matches!(self, Self::Mark(_)) || self.couple(congestion)
+    }
+
     /// Whether this controller couples the sockets of a session.
     pub(crate) fn couple(self, congestion: Option<&str>) -> bool {
         self != Self::Never && congestion.is_some_and(is_coupled)

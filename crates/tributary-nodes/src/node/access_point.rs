@@ -13,6 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use tributary_cotag::{AccessPointNode, HopEnd, HopMessage, Offer};
 use tributary_net::Key;
+use tributary_net::privileges::Privileges;
 use tributary_tun::UdpSocket;
 use tributary_types::Instant;
 
@@ -25,9 +26,18 @@ impl AccessPointConfig {
     /// # Errors
     /// [`NodeError`] names what is missing.
     pub fn start(&self) -> Result<Running, NodeError> {
+        self.start_with(None)
+    }
+
+    /// As [`start`](Self::start); then the node and the calling thread keep only what they still need of the
+    /// program's privileges.
+    ///
+    /// # Errors
+    /// [`NodeError`] names what is missing.
+    pub fn start_with(&self, privileges: Option<&Privileges>) -> Result<Running, NodeError> {
         self.check()?;
         let config = self.clone();
-        Running::start(self.metrics, move || AccessPoint::new(&config))
+        Running::start(self.metrics, privileges, move || AccessPoint::new(&config))
     }
 }
 

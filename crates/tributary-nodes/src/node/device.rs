@@ -17,6 +17,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use tributary_cotag::{DeviceNode, HopMessage, Offer};
+use tributary_net::privileges::{Needs, Privileges};
 use tributary_net::{Key, KeyError};
 use tributary_tun::{Network, UdpSocket};
 use tributary_types::Instant;
@@ -31,9 +32,18 @@ impl DeviceConfig {
     /// # Errors
     /// [`NodeError`] names what is missing.
     pub fn start(&self) -> Result<Running, NodeError> {
+        self.start_with(None)
+    }
+
+    /// As [`start`](Self::start); then the node and the calling thread keep only what they still need of the
+    /// program's privileges.
+    ///
+    /// # Errors
+    /// [`NodeError`] names what is missing.
+    pub fn start_with(&self, privileges: Option<&Privileges>) -> Result<Running, NodeError> {
         self.check()?;
         let config = self.clone();
-        Running::start(self.metrics, move || Device::new(&config))
+        Running::start(self.metrics, privileges, move || Device::new(&config))
     }
 }
 
@@ -146,6 +156,10 @@ impl Work for Device {
         let peers = self.peers.iter().map(|peer| peer.poll_timeout(now)).min().unwrap_or(now);
         let follow = self.outer.poll_timeout(|at| self.peers[at].hop.is_up(now));
         self.node.poll_timeout().into_iter().chain(follow).fold(peers, Instant::min)
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { raw: self.outer.is_needed(), ..Needs::default() }
     }
 
     fn status(&self, now: Instant) -> Status {

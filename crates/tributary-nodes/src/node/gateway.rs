@@ -17,6 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::time::SystemTime;
 use tributary_cotag::{GatewayNode, HopMessage, Offer};
+use tributary_net::privileges::Privileges;
 use tributary_tun::UdpSocket;
 use tributary_types::Instant;
 
@@ -31,9 +32,18 @@ impl GatewayConfig {
     /// # Errors
     /// [`NodeError`] names what is missing.
     pub fn start(&self) -> Result<Running, NodeError> {
+        self.start_with(None)
+    }
+
+    /// As [`start`](Self::start); then the node and the calling thread keep only what they still need of the
+    /// program's privileges.
+    ///
+    /// # Errors
+    /// [`NodeError`] names what is missing.
+    pub fn start_with(&self, privileges: Option<&Privileges>) -> Result<Running, NodeError> {
         self.check()?;
         let config = self.clone();
-        Running::start(self.metrics, move || Gateway::new(&config))
+        Running::start(self.metrics, privileges, move || Gateway::new(&config))
     }
 }
 

@@ -83,6 +83,11 @@ impl Outer {
         self.guarded.iter().try_for_each(|guarded| guarded.check_filter(network, &self.tunnel))
     }
 
+    /// Whether sockets have to be moved to other interfaces, which needs CAP_NET_RAW.
+    pub(super) fn is_needed(&self) -> bool {
+        !self.guarded.is_empty()
+    }
+
     /// Looks for another interface for hops that are silent.
     pub(super) fn follow(&mut self, now: Instant, is_up: impl Fn(usize) -> bool) {
         if now.saturating_since(self.searched) < SEARCH || self.guarded.iter().all(|hop| is_up(hop.peer)) {

@@ -3,6 +3,7 @@
 mod play;
 
 use super::{proxy, stop};
+use crate::cli::UserArguments;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use std::net::SocketAddr;
@@ -14,6 +15,7 @@ use tributary_cli::{Progress, output, quantity};
 use tributary_dash::package::{self, LADDER, Layout, Package, Settings};
 use tributary_dash::server::{Limits, Server, ServerConfig};
 use tributary_dash::tls::Identity;
+use tributary_net::privileges::{Needs, Privileges};
 use tributary_net::transport::{Certificates, TransportConfig, TransportName};
 use tributary_net::{Common, Key};
 use tributary_report::{Cell, Column, Table};
@@ -82,6 +84,8 @@ pub(crate) struct ServeArguments {
     /// Seconds that running responses have to finish after SIGTERM or SIGINT; those still open are then reset
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = quantity::long_seconds_in(0..=3600))]
     drain: u64,
+    #[command(flatten)]
+    user: UserArguments,
     /// Print the listening addresses as one JSON object
     #[arg(long)]
     json: bool,
@@ -167,8 +171,16 @@ fn serve(arguments: ServeArguments) -> Result<ExitCode> {
     let limits = Limits { connections: arguments.connections, idle, ..Limits::default() };
     let config = ServerConfig { directory: arguments.directory, listen, limits };
     let drain = Duration::from_secs(arguments.drain);
-    proxy::until_stopped(async {
+    let privileges = Privileges::new(
+        arguments.user.user.as_deref(),
+        Needs::of_congestion(arguments.congestion.as_deref()),
+    )?;
+    let addresses =
+        [&arguments.listen, &arguments.session, &arguments.https, &arguments.quic, &arguments.mpquic];
+    privileges.begin(Needs::of_ports(addresses.into_iter().flatten()))?;
+    proxy::until_stopped(&privileges, async {
         let server = Server::bind(config).await?;
+        privileges.finish()?;
         announce(&names, &server.addresses(), fingerprint.as_deref(), arguments.json)?;
         stop::run(|stopped| server.run_until(async { drop(stopped.await) }, drain)).await
     })

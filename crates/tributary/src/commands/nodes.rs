@@ -1,6 +1,7 @@
 //! `tributary gateway`, `tributary ap`, `tributary device`: flags, the settings file, the node and its status.
 
 use super::{proxy, status, stop};
+use crate::cli::UserArguments;
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use tributary_cli::output;
+use tributary_net::privileges::{Needs, Privileges};
 use tributary_nodes::{
     AccessPointConfig, DeviceConfig, GatewayConfig, NodeError, Running, Settings, Status, load,
 };
@@ -135,7 +137,7 @@ pub(crate) struct DeviceFlags {
 
 /// COTAG gateway: packets routed into its TUN device reach the device over all access points, coded.
 ///
-/// Needs root or CAP_NET_ADMIN. Every flag is also a key of the TOML file, with `_` for `-`; a flag replaces the
+/// Needs root or CAP_NET_ADMIN, and gives up what it no longer needs. Every flag is also a key of the TOML file, with `_` for `-`; a flag replaces the
 /// file's value. SIGINT or SIGTERM ends the program.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -147,6 +149,8 @@ pub(crate) struct GatewayArguments {
     file: Option<PathBuf>,
     #[command(flatten)]
     flags: GatewayFlags,
+    #[command(flatten)]
+    user: UserArguments,
     /// Print a JSON object with every counter each second
     #[arg(long)]
     json: bool,
@@ -166,6 +170,8 @@ pub(crate) struct AccessPointArguments {
     file: Option<PathBuf>,
     #[command(flatten)]
     flags: AccessPointFlags,
+    #[command(flatten)]
+    user: UserArguments,
     /// Print a JSON object with every counter each second
     #[arg(long)]
     json: bool,
@@ -173,7 +179,7 @@ pub(crate) struct AccessPointArguments {
 
 /// COTAG device: a TUN device whose traffic goes through all access points.
 ///
-/// Needs root or CAP_NET_ADMIN. Every flag is also a key of the TOML file, with `_` for `-`; a flag replaces the
+/// Needs root or CAP_NET_ADMIN, and gives up what it no longer needs. Every flag is also a key of the TOML file, with `_` for `-`; a flag replaces the
 /// file's value. SIGINT or SIGTERM ends the program.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -186,36 +192,41 @@ pub(crate) struct DeviceArguments {
     file: Option<PathBuf>,
     #[command(flatten)]
     flags: DeviceFlags,
+    #[command(flatten)]
+    user: UserArguments,
     /// Print a JSON object with every counter each second
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn gateway(arguments: &GatewayArguments) -> Result<ExitCode> {
-    let GatewayArguments { file, flags, json } = arguments;
-    run::<GatewayConfig>(file, flags, *json, GatewayConfig::start)
+    let GatewayArguments { file, flags, user, json } = arguments;
+    run(file, flags, (user, *json), |config: &GatewayConfig, limits| config.start_with(Some(limits)))
 }
 
 pub(crate) fn access_point(arguments: &AccessPointArguments) -> Result<ExitCode> {
-    let AccessPointArguments { file, flags, json } = arguments;
-    run::<AccessPointConfig>(file, flags, *json, AccessPointConfig::start)
+    let AccessPointArguments { file, flags, user, json } = arguments;
+    run(file, flags, (user, *json), |config: &AccessPointConfig, limits| config.start_with(Some(limits)))
 }
 
 pub(crate) fn device(arguments: &DeviceArguments) -> Result<ExitCode> {
-    let DeviceArguments { file, flags, json } = arguments;
-    run::<DeviceConfig>(file, flags, *json, DeviceConfig::start)
+    let DeviceArguments { file, flags, user, json } = arguments;
+    run(file, flags, (user, *json), |config: &DeviceConfig, limits| config.start_with(Some(limits)))
 }
 
 fn run<T: Settings>(
     file: &Option<PathBuf>,
     flags: &impl Serialize,
-    json: bool,
-    start: impl FnOnce(&T) -> Result<Running, NodeError>,
+    (user, json): (&UserArguments, bool),
+    start: impl FnOnce(&T, &Privileges) -> Result<Running, NodeError>,
 ) -> Result<ExitCode> {
     let flags = toml::Table::try_from(flags).context("the flags")?;
     let config: T = load(file.as_deref(), flags)?;
-    let runtime = proxy::runtime()?;
-    let node = start(&config)?;
+    proxy::start_log()?;
+    // The node's devices and sockets are made with the program's privileges, every thread after them without.
+    let privileges = Privileges::new(user.user.as_deref(), Needs::default())?;
+    let node = start(&config, &privileges)?;
+    let runtime = proxy::plain_runtime()?;
     if let Some(address) = node.metrics() {
         tracing::info!("metrics on http://{address}/metrics");
     }
@@ -262,7 +273,7 @@ mod tests {
     fn flags(command: &Command) -> Vec<String> {
         let names = command.get_arguments().filter_map(|argument| argument.get_long());
         let mut names: Vec<String> = names
-            .filter(|name| !["json", "help"].contains(name))
+            .filter(|name| !["json", "help", "user"].contains(name))
             .map(|name| name.replace('-', "_"))
             .collect();
         names.sort();

@@ -8,12 +8,14 @@ use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
 use tracing_subscriber::EnvFilter;
 use tributary_cli::output;
+use tributary_net::privileges::{Needs, Privileges};
 use tributary_net::proxy::{
     EventLogConfig, ForwardConfig, Forwarder, PriorityRule, PriorityRules, ServeConfig, Server,
 };
-use tributary_net::{Common, ConnectConfig, Key, ListenConfig};
+use tributary_net::{Common, ConnectConfig, Key, ListenConfig, Local};
 
 /// Time for the first path to come up.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -30,18 +32,36 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<ExitCode> {
     let listen = ListenConfig { addresses: arguments.listen, common, limits: arguments.memory.limits() };
     let json_events = json_events(&arguments.session);
     let drain = Duration::from_secs(arguments.session.drain);
-    until_stopped(async {
+    let privileges = Privileges::new(user(&arguments.session), needs(&listen.common))?;
+    privileges.begin(Needs::of_ports(&listen.addresses))?;
+    until_stopped(&privileges, async {
         let config = ServeConfig { listen, targets: arguments.forward, priorities, json_events };
         let server = Server::bind(config).await?;
+        privileges.finish()?;
         announce(server.addresses(), arguments.json)?;
         let _shown = status::show("serve", server.addresses(), server.watch());
         stop::run(|stopped| server.run_until(async { drop(stopped.await) }, drain)).await
     })
 }
 
-/// Runs `work`. Does not wait at the end for blocked threads, for example the resolver's.
-pub(super) fn until_stopped(work: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
-    let runtime = runtime()?;
+/// Capabilities that sockets with these settings need while the program runs.
+pub(super) fn needs(common: &Common) -> Needs {
+    let congestion = common.congestion.as_deref();
+    let marks = if common.siblings.is_marking(congestion) { Needs::of_marks() } else { Needs::default() };
+    Needs::of_congestion(congestion).and(marks)
+}
+
+fn user(arguments: &SessionArguments) -> Option<&str> {
+    arguments.user.user.as_deref()
+}
+
+/// Runs `work` on threads with limited privileges. The calling thread, which runs `work` itself, gives up its own when
+/// everything is bound. Does not wait at the end for blocked threads, for example the resolver's.
+pub(super) fn until_stopped(
+    privileges: &Privileges,
+    work: impl Future<Output = Result<ExitCode>>,
+) -> Result<ExitCode> {
+    let runtime = limited_runtime(privileges)?;
     let outcome = runtime.block_on(work);
     runtime.shutdown_timeout(Duration::from_millis(100));
     outcome
@@ -51,13 +71,19 @@ pub(crate) fn connect(arguments: ConnectArguments) -> Result<ExitCode> {
     let wait = arguments.paths.wait();
     let common = paths::with_wait(common(&arguments.session)?, wait);
     let paths = arguments.paths.paths()?;
+    let is_bound = paths.iter().any(|path| matches!(path.local, Local::Interface(_) | Local::Auto));
     let connect = ConnectConfig { paths, common, timeout: CONNECT };
     let priorities = priorities(&arguments.session)?;
     let json_events = json_events(&arguments.session);
     let config = ForwardConfig { connect, listen: arguments.listen, priorities, json_events, wait };
     let drain = Duration::from_secs(arguments.session.drain);
-    until_stopped(async {
+    let of_paths = if is_bound { Needs::of_interfaces() } else { Needs::default() };
+    let keep = needs(&config.connect.common).and(of_paths);
+    let privileges = Privileges::new(user(&arguments.session), keep)?;
+    privileges.begin(Needs::of_ports(config.listen.iter().map(|entrance| &entrance.address)))?;
+    until_stopped(&privileges, async {
         let forwarder = Forwarder::bind(config).await?;
+        privileges.finish()?;
         announce(&forwarder.addresses(), arguments.json)?;
         let _shown = status::show("connect", &forwarder.addresses(), forwarder.watch());
         stop::run(|stopped| forwarder.run_until(async { drop(stopped.await) }, drain)).await
@@ -88,7 +114,29 @@ fn common(arguments: &SessionArguments) -> Result<Common> {
     Ok(common)
 }
 
-pub(super) fn runtime() -> Result<tokio::runtime::Runtime> {
+/// A runtime, and the log.
+pub(super) fn runtime() -> Result<Runtime> {
+    start_log()?;
+    plain_runtime()
+}
+
+/// A runtime whose threads have the privileges of the calling one.
+pub(super) fn plain_runtime() -> Result<Runtime> {
+    Builder::new_multi_thread().enable_all().build().context("starting the runtime")
+}
+
+/// A runtime whose threads have only the privileges that the program keeps.
+pub(super) fn limited_runtime(privileges: &Privileges) -> Result<Runtime> {
+    start_log()?;
+    let privileges = privileges.clone();
+    let limit =
+        move || privileges.finish().expect("a thread may give up privileges that another one gave up");
+    let mut builder = Builder::new_multi_thread();
+    builder.enable_all().on_thread_start(limit).build().context("starting the runtime")
+}
+
+/// Writes the log to standard error.
+pub(super) fn start_log() -> Result<()> {
     let directives = std::env::var("RUST_LOG").unwrap_or_default();
     let filter = match directives.as_str() {
         "" => EnvFilter::new(LOG),
@@ -97,7 +145,7 @@ pub(super) fn runtime() -> Result<tokio::runtime::Runtime> {
     };
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| status::LogWriter);
     log.with_ansi(std::io::stderr().is_terminal()).with_target(false).init();
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")
+    Ok(())
 }
 
 pub(super) fn announce(addresses: &[SocketAddr], json: bool) -> Result<()> {

@@ -1,5 +1,6 @@
 //! `tributary stream serve` and `tributary stream play`: tiled 360° video over real sockets.
 
+use crate::cli::UserArguments;
 use crate::paths::{self, PathArguments};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
@@ -9,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tributary_cli::arguments::{MemoryArguments, ViewerArguments};
 use tributary_cli::{Progress, output, quantity};
+use tributary_net::privileges::{Needs, Privileges};
 use tributary_net::transport::SESSION_DEFAULT;
 use tributary_net::transport::{TransportConfig, TransportName};
 use tributary_net::{Common, Key, PathConfig};
@@ -63,6 +65,8 @@ pub(crate) struct StreamServeArguments {
     pub(crate) transport: TransportArguments,
     #[command(flatten)]
     pub(crate) memory: MemoryArguments,
+    #[command(flatten)]
+    pub(crate) user: UserArguments,
     /// Print the listening addresses, and the counters of each viewer, as JSON objects
     #[arg(long)]
     pub(crate) json: bool,
@@ -118,8 +122,13 @@ fn serve(arguments: StreamServeArguments) -> Result<ExitCode> {
     transport.limits = arguments.memory.limits();
     let video = DiskSource(Arc::new(TiledVideo::open(&arguments.directory)?));
     let json = arguments.json;
-    super::proxy::runtime()?.block_on(async {
+    let keep = transport.common.as_ref().map_or_else(Needs::default, super::proxy::needs);
+    let keep = keep.and(Needs::of_congestion(transport.congestion.as_deref()));
+    let privileges = Privileges::new(arguments.user.user.as_deref(), keep)?;
+    privileges.begin(Needs::of_ports(&arguments.listen))?;
+    super::proxy::limited_runtime(&privileges)?.block_on(async {
         let server = TileServer::bind(transport, &arguments.listen, video).await?;
+        privileges.finish()?;
         super::proxy::announce(server.addresses(), json)?;
         server.run(move |peer, served| drop(output::line(&account(peer, served, json)))).await;
         Ok(ExitCode::SUCCESS)

@@ -1,0 +1,323 @@
+//! The programs of COTAG's nodes and the proxy's server in namespaces: what they route, what they leave behind, what
+//! they may still do.
+//!
+//! Not a `#[test]` harness: isolation must come before any thread, and the standard harness starts threads. Without the
+//! right to create namespaces nothing runs: the program prints the reason, and fails when `CI=true`.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tributary_emu::{Host, RelayNetwork};
+use tributary_tun::{Netlink, Network};
+
+const CASES: [(&str, fn()); 5] = [
+    ("a_default_route_leads_through_the_tunnel", a_default_route_leads_through_the_tunnel),
+    ("a_device_follows_its_access_point_to_another_interface", a_device_follows_its_access_point),
+    ("a_route_that_exists_is_named", a_route_that_exists_is_named),
+    ("running_nodes_keep_no_privileges", running_nodes_keep_no_privileges),
+    ("a_running_server_keeps_no_privileges", a_running_server_keeps_no_privileges),
+];
+
+/// An address of the access point that only a default route leads to.
+const POINT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+/// Time for the nodes to find each other on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+/// CAP_NET_RAW as a bit of a set.
+const RAW: u64 = 1 << 13;
+
+fn main() -> ExitCode {
+    if std::env::args().any(|word| word == "--list") {
+        CASES.iter().for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    if let Err(error) = tributary_emu::isolate() {
+        println!("cannot run here: {error}");
+        let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+        return if in_ci { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    }
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    for (name, case) in CASES {
+        if wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str())) {
+            case(); // a panic ends the program with a failure
+            println!("case {name} ... ok");
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// A program that is killed when dropped.
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // Both fail if it has already ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Program {
+    /// Ends it with a signal and waits for its end.
+    fn end(mut self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(pid, signal).expect("it runs");
+        self.0.wait().expect("it is a child");
+    }
+}
+
+/// Server, gateway, access point and device. The device reaches the access point by its default route.
+struct World {
+    network: RelayNetwork,
+    keys: TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let network = RelayNetwork::bare(1).expect("an isolated process may start a network");
+        let keys = tempfile::tempdir().expect("a directory");
+        // Another user may read the directory, but no key.
+        fs::set_permissions(keys.path(), fs::Permissions::from_mode(0o755)).expect("its owner may");
+        let world = Self { network, keys };
+        for key in ["flows", "up", "down"] {
+            let made = Command::new(env!("CARGO_BIN_EXE_tributary"))
+                .args(["keygen", "--out", &world.key(key)])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status();
+            assert!(made.expect("it starts").success());
+        }
+        let (radio, _) = RelayNetwork::radio(0);
+        world.on(Host::AccessPoint(0), |netlink| netlink.add_address("lo", POINT.into(), 32));
+        world.on(Host::Device, |netlink| {
+            netlink.add_route("radio1", (Ipv4Addr::UNSPECIFIED.into(), 0), Some(radio.into()))
+        });
+        world
+    }
+
+    fn key(&self, name: &str) -> String {
+        self.keys.path().join(name).display().to_string()
+    }
+
+    fn on(&self, host: Host, work: impl FnOnce(&mut Netlink) -> std::io::Result<()> + Send) {
+        let done = self.network.run(host, || work(&mut Netlink::open()?));
+        done.expect("the host runs").expect("the kernel does it");
+    }
+
+    fn configuration(&self, host: Host) -> Network {
+        self.network.run(host, Network::read).expect("the host runs").expect("the kernel answers")
+    }
+
+    fn command(&self, host: Host, arguments: &[&str]) -> Command {
+        let mut command = self.network.command(host, env!("CARGO_BIN_EXE_tributary"));
+        command.args(arguments).stdin(Stdio::null());
+        command
+    }
+
+    fn start(&self, host: Host, arguments: &[&str]) -> Program {
+        Program(self.command(host, arguments).spawn().expect("it starts"))
+    }
+
+    /// Gateway and access point, with these arguments more.
+    fn start_nodes(&self, more: &[&str]) -> [Program; 2] {
+        let (up, down, flows) = (self.key("up"), self.key("down"), self.key("flows"));
+        let gateway = format!("{}:7100", RelayNetwork::backhaul(0, 1));
+        let listen = format!("{POINT}:7200");
+        let (point, address) = (format!("ap1={up}"), format!("{}/24", RelayNetwork::tunnel(1)));
+        let of_gateway = ["gateway", "--listen", &gateway, "--access-point", &point, "--tun", "cotag0"];
+        let of_gateway = [&of_gateway[..], &["--address", &address, "--key", &flows], more].concat();
+        let of_point = ["ap", "--gateway", &gateway, "--gateway-key", &up, "--listen", &listen];
+        let of_point =
+            [&of_point[..], &["--device-key", &down, "--number", "1", "--key", &flows], more].concat();
+        [self.start(Host::Gateway, &of_gateway), self.start(Host::AccessPoint(0), &of_point)]
+    }
+
+    fn device_arguments(&self, routes: &[&str]) -> Vec<String> {
+        let point = format!("wifi={POINT}:7200,{}", self.key("down"));
+        let address = format!("{}/24", RelayNetwork::tunnel(2));
+        let fixed = ["device", "--access-point", &point, "--tun", "cotag0", "--address", &address];
+        let fixed = fixed.into_iter().chain(["--key"]).map(str::to_owned).chain([self.key("flows")]);
+        fixed.chain(routes.iter().flat_map(|route| ["--route".to_owned(), (*route).to_owned()])).collect()
+    }
+
+    fn start_device(&self, routes: &[&str], more: &[&str]) -> Program {
+        let arguments = self.device_arguments(routes);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        self.start(Host::Device, &arguments)
+    }
+
+    /// The device downloads something from the server through the tunnel.
+    fn transfer(&self) {
+        let bind = || TcpListener::bind((RelayNetwork::SERVER, 0)).expect("the server has the address");
+        let listener = self.network.run(Host::Server, bind).expect("the host runs");
+        let address = listener.local_addr().expect("it is bound");
+        let content = vec![7; 100_000];
+        let mut stream = self.network.run(Host::Device, || connect(address)).expect("the host runs");
+        let (mut sender, from) = listener.accept().expect("the client is there");
+        assert_eq!(from.ip(), IpAddr::from(RelayNetwork::tunnel(2)), "it came through the tunnel");
+        std::thread::scope(|scope| {
+            scope.spawn(|| sender.write_all(&content).expect("the connection stays"));
+            let mut got = vec![0; content.len()];
+            stream.read_exact(&mut got).expect("everything arrives");
+            assert!(got == content);
+        });
+    }
+}
+
+/// Connects as soon as a device routes it: until then there is no way, or the answer comes from elsewhere.
+fn connect(address: SocketAddr) -> TcpStream {
+    let end = Instant::now() + LIMIT;
+    loop {
+        match TcpStream::connect_timeout(&address, Duration::from_secs(5)) {
+            Ok(stream) => {
+                stream.set_read_timeout(Some(LIMIT)).expect("a limit can be set");
+                return stream;
+            }
+            Err(error) => assert!(Instant::now() < end, "{error}"),
+        }
+    }
+}
+
+fn a_default_route_leads_through_the_tunnel() {
+    use rustix::process::Signal;
+    let world = World::new();
+    let _nodes = world.start_nodes(&[]);
+    let before = world.configuration(Host::Device);
+    for routes in [&["0.0.0.0/0"][..], &["0.0.0.0/1", "128.0.0.0/1"]] {
+        for signal in [Signal::TERM, Signal::KILL] {
+            let device = world.start_device(routes, &[]);
+            world.transfer();
+            device.end(signal);
+            assert_eq!(world.configuration(Host::Device), before, "{routes:?}, {signal:?}");
+        }
+    }
+}
+
+fn a_device_follows_its_access_point() {
+    let world = World::new();
+    let _nodes = world.start_nodes(&[]);
+    // At the start nothing leads to the access point.
+    world.on(Host::Device, |netlink| netlink.set_link("radio1", false, None));
+    let _device = world.start_device(&["0.0.0.0/0"], &[]);
+    let end = Instant::now() + LIMIT;
+    let is_there = || {
+        let network = world.configuration(Host::Device);
+        network.interfaces.iter().any(|interface| interface.name == "cotag0" && interface.up)
+    };
+    while !is_there() {
+        assert!(Instant::now() < end, "no device");
+        std::thread::yield_now();
+    }
+    let (radio, _) = RelayNetwork::radio(0);
+    world.on(Host::Device, |netlink| {
+        netlink.set_link("radio1", true, None)?;
+        netlink.add_route("radio1", (Ipv4Addr::UNSPECIFIED.into(), 0), Some(radio.into()))
+    });
+    world.transfer();
+}
+
+fn a_route_that_exists_is_named() {
+    let world = World::new();
+    let route = (Ipv4Addr::new(10, 55, 0, 0).into(), 24);
+    world.on(Host::Device, |netlink| netlink.add_route("radio1", route, None));
+    let arguments = world.device_arguments(&["10.55.0.0/24"]);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let output = world.command(Host::Device, &arguments).output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(said.contains("10.55.0.0/24 exists already, through radio1"), "{said}");
+    assert!(!said.contains("root"), "{said}");
+}
+
+/// A line of `/proc/PID/task/TID/status`.
+fn field(status: &str, name: &str) -> String {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.unwrap_or_else(|| panic!("no {name}: {status}")).trim().to_owned()
+}
+
+/// The state of every thread of a process.
+fn threads(process: &Child) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", process.id())).expect("it runs");
+    // A thread may end meanwhile.
+    tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("status")).ok()).collect()
+}
+
+/// Waits until every thread has started and given up everything but `kept`, which only the thread `node` may keep.
+fn assert_limited(process: &Child, kept: u64, is_root: bool) {
+    let end = Instant::now() + LIMIT;
+    loop {
+        let threads = threads(process);
+        let is_limited = |status: &String| {
+            let allowed = if field(status, "Name") == "node" { kept } else { 0 };
+            let sets = ["CapEff", "CapPrm", "CapInh", "CapAmb"].map(|name| field(status, name));
+            let held = |set: &String| u64::from_str_radix(set, 16).expect("hexadecimal");
+            let users = field(status, "Uid");
+            sets.iter().all(|set| held(set) & !allowed == 0)
+                && held(&sets[0]) == allowed
+                && field(status, "NoNewPrivs") == "1"
+                && users.split_whitespace().all(|user| (user == "0") == is_root)
+        };
+        if !threads.is_empty() && threads.iter().all(is_limited) {
+            return;
+        }
+        assert!(Instant::now() < end, "{threads:#?}");
+        std::thread::yield_now();
+    }
+}
+
+/// Whether this process may become another user: root may, but not the root of a user namespace with one user.
+fn may_change_user() -> bool {
+    let users = fs::read_to_string("/proc/self/uid_map").expect("every process has one");
+    let count = |line: &str| line.split_whitespace().nth(2)?.parse::<u64>().ok();
+    let may = users.lines().filter_map(count).sum::<u64>() > 1000;
+    if !may {
+        println!("--user: cannot run here: needs root");
+        assert!(std::env::var("CI").is_ok_and(|value| value != "true") || std::env::var("CI").is_err());
+    }
+    may
+}
+
+fn running_nodes_keep_no_privileges() {
+    let users = if may_change_user() { &[&[][..], &["--user", "nobody"]][..] } else { &[&[][..]][..] };
+    for more in users {
+        let world = World::new();
+        let [gateway, point] = world.start_nodes(more);
+        let device = world.start_device(&["0.0.0.0/0"], more);
+        world.transfer();
+        assert_limited(&gateway.0, 0, more.is_empty());
+        assert_limited(&point.0, 0, more.is_empty());
+        // It may have to move its sockets to another interface.
+        assert_limited(&device.0, RAW, more.is_empty());
+        drop(device);
+        let server = format!("{}/32", RelayNetwork::SERVER);
+        let device = world.start_device(&[&server], more);
+        world.transfer();
+        assert_limited(&device.0, 0, more.is_empty());
+    }
+}
+
+fn a_running_server_keeps_no_privileges() {
+    let users = if may_change_user() { &[&[][..], &["--user", "nobody"]][..] } else { &[&[][..]][..] };
+    for more in users {
+        let world = World::new();
+        let key = world.key("flows");
+        let serve = ["serve", "--listen", "127.0.0.1:700", "--forward", "127.0.0.1:9", "--key", &key];
+        let connect = ["connect", "--path", "lo=127.0.0.1:700", "--listen", "127.0.0.1:70", "--key", &key];
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).display().to_string();
+        let dash = ["dash", "serve", &directory, "--listen", "127.0.0.1:80"];
+        let _programs = [&serve[..], &connect[..], &dash[..]].map(|arguments| {
+            let mut command = world.command(Host::Server, &[arguments, more].concat());
+            let mut program = Program(command.stdout(Stdio::piped()).spawn().expect("it starts"));
+            let mut line = String::new();
+            let output = program.0.stdout.take().expect("it is piped");
+            BufReader::new(output).read_line(&mut line).expect("it says where it listens");
+            assert!(line.starts_with("listening on"), "{arguments:?}: {line}");
+            assert_limited(&program.0, 0, more.is_empty());
+            program
+        });
+    }
+}
