@@ -16,6 +16,7 @@ pub mod emulator;
 pub mod end;
 pub mod flood;
 pub mod handoff;
+pub mod hop;
 pub mod idle;
 pub mod memory;
 pub mod objects;

@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Instant;
 use tempfile::TempDir;
@@ -97,11 +97,8 @@ impl Tunnel {
         let mut tunnel =
             Self { gateway: None, points, device: None, coding: coding.clone(), detours, keys, network };
         let hops = (0..tunnel.points.len()).flat_map(|point| [Self::up(point), Self::down(point)]);
-        for name in hops.chain([FLOWS.to_owned()]) {
-            let path = tunnel.key(&name);
-            std::fs::write(&path, Key::generate()?.to_line())?;
-            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
-        }
+        let names: Vec<String> = hops.chain([FLOWS.to_owned()]).collect();
+        write_keys(tunnel.keys.path(), &names)?;
         tunnel.start_node(Host::Gateway)?;
         (0..tunnel.points.len()).try_for_each(|point| tunnel.start_node(Host::AccessPoint(point)))?;
         tunnel.start_node(Host::Device)?;
@@ -281,6 +278,19 @@ impl Tunnel {
         command.env("TRIBUTARY_DEVICE6", RelayNetwork::tunnel6(2).to_string());
         command
     }
+}
+
+/// Writes a new key into each of these files of a directory.
+///
+/// # Errors
+/// [`TunnelError`].
+pub fn write_keys(directory: &Path, names: &[String]) -> Result<(), TunnelError> {
+    for name in names {
+        let path = directory.join(name);
+        std::fs::write(&path, Key::generate()?.to_line())?;
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    }
+    Ok(())
 }
 
 /// File name of the key of the coded traffic.

@@ -1,6 +1,7 @@
 //! `tributary-lab bench`: the benchmarks, each beside its peer in the same run.
 
 mod coupled;
+mod hop;
 mod simulator;
 
 use super::page::PageArguments;
@@ -50,6 +51,7 @@ pub(crate) enum Bench {
     Dash(DashArguments),
     Flood(FloodArguments),
     Handoff(HandoffArguments),
+    Hop(hop::HopArguments),
     Proxy(ProxyArguments),
     ProxyHttp(ProxyHttpArguments),
     Sessions(SessionsArguments),
@@ -436,6 +438,7 @@ fn measure(bench: &Bench, progress: &mut dyn FnMut(&str)) -> Result<Measured> {
             let report = flood::run(&plan, progress)?;
             Measured::new("flood", report.tables(), a.json, &report)?
         }
+        Bench::Hop(a) => hop::run(a, progress)?,
         Bench::Handoff(a) => {
             tributary_emu::isolate()?;
             let report = handoff::run(&handoff::Plan { handoffs: a.handoffs }, progress)?;
