@@ -88,8 +88,10 @@ fn once(transport: &str, scenario: &Scenario, title: &Title) -> Result<Playback,
     let place = |name: &str| directory.path().join(name);
     title::write(&place("title"), title).map_err(failed)?;
     write_key(&place("key"))?;
-    let commands = Commands { transport, paths: scenario.paths.len(), directory: directory.path() };
-    let sides = sdn::sides(&commands.client()?, Some(&commands.server()?)).map_err(failed)?;
+    let program = product_program().map_err(failed)?;
+    let (paths, directory) = (scenario.paths.len(), directory.path());
+    let commands = Commands { program: &program, transport, paths, directory };
+    let sides = sdn::sides(&commands.client(), Some(&commands.server())).map_err(failed)?;
     let network = Network::start(scenario).map_err(failed)?;
     let log = File::create(place("log")).map_err(failed)?;
     let (_server, mut client) = start(&network, &sides, log).map_err(failed)?;
@@ -156,6 +158,8 @@ fn write_key(file: &Path) -> Result<(), CellError> {
 
 /// The commands of both hosts.
 struct Commands<'a> {
+    /// The product's program.
+    program: &'a Path,
     transport: &'a str,
     paths: usize,
     /// Directory with the title, the key and the lists of connections.
@@ -167,17 +171,17 @@ impl Commands<'_> {
         self.directory.join(name).to_string_lossy().into_owned()
     }
 
-    fn program() -> Result<String, CellError> {
-        Ok(product_program().map_err(failed)?.to_string_lossy().into_owned())
+    fn program(&self) -> String {
+        self.program.to_string_lossy().into_owned()
     }
 
     /// The arguments of [`SCRIPT`], with the player's command.
-    fn client(&self) -> Result<Vec<OsString>, CellError> {
+    fn client(&self) -> Vec<OsString> {
         let server = Side::Server.address(0);
         let (scheme, port) = if self.transport == "quic" { ("https", QUIC) } else { ("http", HTTP) };
         let url = format!("{scheme}://{server}:{port}/manifest.mpd");
         let mut words: Vec<String> = ["sh", "-c", SCRIPT].map(str::to_owned).to_vec();
-        words.extend([self.place("connections"), BEFORE.as_secs().to_string(), Self::program()?]);
+        words.extend([self.place("connections"), BEFORE.as_secs().to_string(), self.program()]);
         words.extend(["dash", "play", &url, "--transport", self.transport].map(str::to_owned));
         words.extend(["--congestion", CONGESTION, "--json"].map(str::to_owned));
         if !["tcp", "mptcp"].contains(&self.transport) {
@@ -195,13 +199,13 @@ impl Commands<'_> {
             let [client, server] = [Side::Client, Side::Server].map(|side| side.address(path));
             words.extend(["--path".to_owned(), format!("{client}={server}:{port}")]);
         }
-        Ok(words.into_iter().map(OsString::from).collect())
+        words.into_iter().map(OsString::from).collect()
     }
 
     /// The command of a server for every transport, as shell text.
-    fn server(&self) -> Result<String, CellError> {
+    fn server(&self) -> String {
         let (title, key) = (self.place("title"), self.place("key"));
-        let mut words: Vec<String> = vec![Self::program()?];
+        let mut words: Vec<String> = vec![self.program()];
         words.extend(["dash", "serve", &title, "--key", &key, "--congestion", CONGESTION].map(str::to_owned));
         words.extend(["--listen".to_owned(), format!("0.0.0.0:{HTTP}")]);
         words.extend(["--quic".to_owned(), format!("{}:{QUIC}", Side::Server.address(0))]);
@@ -211,7 +215,7 @@ impl Commands<'_> {
         }
         let words: Vec<String> = words.iter().map(|word| sdn::quoted(word)).collect();
         // Only the player may write to standard output.
-        Ok(format!("exec {} >&2", words.join(" ")))
+        format!("exec {} >&2", words.join(" "))
     }
 }
 
@@ -221,9 +225,14 @@ mod tests {
 
     #[test]
     fn the_player_has_the_paths_and_the_server_listens_on_them() {
-        let commands = |transport, paths| Commands { transport, paths, directory: Path::new("/title's") };
+        let commands = |transport, paths| Commands {
+            program: Path::new("tributary"),
+            transport,
+            paths,
+            directory: Path::new("/title's"),
+        };
         let client = |transport, paths| {
-            let words = commands(transport, paths).client().unwrap();
+            let words = commands(transport, paths).client();
             words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>()[6..].join(" ")
         };
         assert_eq!(
@@ -236,7 +245,7 @@ mod tests {
             client("fbdt", 2).ends_with("--path 10.77.1.2=10.77.1.1:7000 --path 10.77.2.2=10.77.2.1:7000")
         );
         assert!(client("mpquic", 2).ends_with("10.77.2.2=10.77.2.1:7002"));
-        let server = commands("tcp", 2).server().unwrap();
+        let server = commands("tcp", 2).server();
         assert!(server.contains("'/title'\\''s/title'") && server.contains("'10.77.2.1:7000'"), "{server}");
     }
 }
