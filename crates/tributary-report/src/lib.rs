@@ -16,5 +16,5 @@ pub mod tables_file;
 pub use escape::base64;
 pub use html::{HtmlReport, Image, KeyFigure, Verdict};
 pub use plot::{Band, BarGroup, Bars, Cdf, Layout, Plot, Series, Strip, StripRow, TimeSeries, Tone};
-pub use schema::{Claim, Expectation, Interval, Reproduction, RunInfo};
+pub use schema::{Claim, Expectation, Interval, Reproduced, Reproduction, RunInfo};
 pub use table::{Cell, Column, Table};

@@ -1,6 +1,8 @@
 //! The result schema: experiments write it as JSON, and reports are made from it.
 //!
-//! A claim is an inequality, never an equality. Its verdict follows from the measured interval.
+//! A claim is an inequality, never an equality. It has two bounds that are never mixed: the project's promise, with the
+//! verdict *holds*, *fails* or *undecided*, and the paper's figure, which is *reproduced*, *not reproduced* or *undecided*.
+//! Both follow from the measured interval.
 
 use crate::table::{Cell, Column, Table};
 use core::fmt;
@@ -71,6 +73,16 @@ impl Expectation {
         }
     }
 
+    /// The same inequality with the paper's figure as its bound: at least as good as the paper. `None` for a range, which has no
+    /// better side.
+    fn at(self, paper: f64) -> Option<Self> {
+        match self {
+            Self::AtLeast(_) => Some(Self::AtLeast(paper)),
+            Self::AtMost(_) => Some(Self::AtMost(paper)),
+            Self::Between(..) => None,
+        }
+    }
+
     fn bounds(self) -> [f64; 2] {
         match self {
             Self::AtLeast(bound) | Self::AtMost(bound) => [bound, bound],
@@ -124,6 +136,28 @@ pub enum Verdict {
     Undecided,
 }
 
+/// Whether the paper's figure was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reproduced {
+    /// The whole interval is at least as good as the paper's figure.
+    Yes,
+    /// No value of the interval is.
+    No,
+    /// Some values are and some are not, or there is no interval.
+    Undecided,
+}
+
+impl From<Verdict> for Reproduced {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Holds => Self::Yes,
+            Verdict::Fails => Self::No,
+            Verdict::Undecided => Self::Undecided,
+        }
+    }
+}
+
 /// A claim of a paper, or an aim of the product, with the measured value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claim {
@@ -133,15 +167,18 @@ pub struct Claim {
     pub claim: String,
     /// The paper's value in the unit of `measured`, if it gives one.
     pub paper: Option<f64>,
+    /// Whether `measured` is at least as good as the paper's value; `None` without such a value, or for a range.
+    #[serde(default)]
+    pub reproduced: Option<Reproduced>,
     /// The median over the runs; `null` when no run gave a value.
     pub measured: Option<f64>,
     /// Spread over the runs, for example the minimum and maximum or a confidence interval.
     pub interval: Option<Interval>,
-    /// The verdict; undecided without an interval.
+    /// The verdict on the promise; undecided without an interval.
     pub verdict: Verdict,
     /// Whether `measured` itself satisfies the inequality, regardless of the interval.
     pub met: bool,
-    /// The inequality.
+    /// The promise.
     pub expected: Option<Expectation>,
     /// The unit of all numbers; empty for a ratio.
     #[serde(default)]
@@ -161,6 +198,7 @@ impl Claim {
             id: id.to_owned(),
             claim: claim.to_owned(),
             paper: None,
+            reproduced: None,
             measured,
             interval: None,
             verdict: Verdict::Undecided,
@@ -175,17 +213,24 @@ impl Claim {
     #[must_use]
     pub fn paper(mut self, value: f64) -> Self {
         self.paper = Some(value).filter(|v| v.is_finite());
-        self
+        self.reproduce()
     }
 
     /// With the spread over the runs.
     #[must_use]
     pub fn interval(mut self, interval: Option<Interval>) -> Self {
         self.interval = interval.filter(|i| i.low.is_finite() && i.high.is_finite());
-        self.verdict = match (self.measured, self.interval, self.expected) {
-            (Some(_), Some(interval), Some(expected)) => expected.judge(interval),
-            _ => Verdict::Undecided,
-        };
+        self.verdict = self.expected.map_or(Verdict::Undecided, |expected| self.judged(expected));
+        self.reproduce()
+    }
+
+    fn judged(&self, expected: Expectation) -> Verdict {
+        self.interval.filter(|_| self.measured.is_some()).map_or(Verdict::Undecided, |i| expected.judge(i))
+    }
+
+    fn reproduce(mut self) -> Self {
+        let figure = self.expected.zip(self.paper).and_then(|(expected, paper)| expected.at(paper));
+        self.reproduced = figure.map(|figure| self.judged(figure).into());
         self
     }
 
@@ -267,11 +312,12 @@ impl Reproduction {
             Column::left("claim"),
             Column::left("of"),
             Column::right("paper"),
-            Column::right("wanted"),
+            Column::right("promise"),
             Column::right("this run"),
             Column::right("interval"),
             Column::left("unit"),
-            Column::left("verdict"),
+            Column::left("paper reproduced"),
+            Column::left("promise kept"),
         ]);
         for claim in &self.claims {
             let interval = claim.interval.filter(|i| i.low < i.high);
@@ -289,6 +335,12 @@ impl Reproduction {
                     interval.map(|i| format!("{} – {}", decimals.text(i.low), decimals.text(i.high))),
                 ),
                 Cell::text(&claim.unit),
+                match claim.reproduced {
+                    Some(Reproduced::Yes) => Cell::text("yes").good(),
+                    Some(Reproduced::No) => Cell::text("no").bad(),
+                    Some(Reproduced::Undecided) => Cell::text("undecided"),
+                    None => Cell::optional(None),
+                },
                 match (claim.verdict, claim.met, claim.measured) {
                     (Verdict::Holds, ..) => Cell::text("holds").good(),
                     (Verdict::Fails, ..) => Cell::text("FAILS").bad(),
@@ -341,6 +393,25 @@ mod tests {
         assert_eq!(verdict(0.8, 0.99), Verdict::Fails);
         let alone = Claim::judge("a", "b", Some(1.2), Expectation::AtLeast(1.0));
         assert!(alone.met && alone.verdict == Verdict::Undecided);
+    }
+
+    #[test]
+    fn the_paper_s_figure_and_the_promise_are_judged_apart() {
+        let judged = |expected, paper, (low, high)| {
+            let claim = Claim::judge("a", "b", Some((low + high) / 2.0), expected).paper(paper);
+            let claim = claim.interval(Some(Interval { low, high }));
+            (claim.verdict, claim.reproduced)
+        };
+        let (at_least, at_most) = (Expectation::AtLeast(1.0), Expectation::AtMost(50.0));
+        // 1.02 of MPTCP keeps a promise of 1.00, and is not the paper's 1.24.
+        assert_eq!(judged(at_least, 1.24, (1.01, 1.03)), (Verdict::Holds, Some(Reproduced::No)));
+        assert_eq!(judged(at_least, 1.24, (1.25, 1.30)), (Verdict::Holds, Some(Reproduced::Yes)));
+        assert_eq!(judged(at_least, 0.9, (0.91, 0.95)), (Verdict::Fails, Some(Reproduced::Yes)));
+        assert_eq!(judged(at_most, 30.0, (29.0, 31.0)), (Verdict::Holds, Some(Reproduced::Undecided)));
+        assert_eq!(judged(Expectation::Between(1.0, 2.0), 1.5, (1.4, 1.6)), (Verdict::Holds, None));
+        let without = Claim::judge("a", "b", Some(1.0), at_least).paper(1.0);
+        assert_eq!(without.reproduced, Some(Reproduced::Undecided), "no interval");
+        assert_eq!(Claim::judge("a", "b", Some(1.0), at_least).reproduced, None, "no figure of a paper");
     }
 
     #[test]

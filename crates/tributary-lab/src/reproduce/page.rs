@@ -10,7 +10,7 @@ use super::runner::Outcome;
 use super::sample::{Labels, filled};
 use std::collections::BTreeMap;
 use tributary_report::schema::Verdict;
-use tributary_report::{Cell, Column, HtmlReport, Table};
+use tributary_report::{Cell, Column, HtmlReport, Reproduced, Table};
 
 /// A reproduction with its paper, to be printed.
 pub struct Page<'a> {
@@ -194,20 +194,24 @@ impl<'a> Page<'a> {
         let count = |verdict| made.claims.iter().filter(|claim| claim.verdict == verdict).count();
         let (holds, fails) = (count(Verdict::Holds), count(Verdict::Fails));
         let (all, open) = (made.claims.len(), count(Verdict::Undecided));
+        let figures = made.claims.iter().filter(|claim| claim.reproduced.is_some()).count();
+        let reproduced = made.claims.iter().filter(|claim| claim.reproduced == Some(Reproduced::Yes)).count();
         report.lead(&paper.lead);
         if made.claims.is_empty() {
             report.headline(&paper.title).made(&made.run);
         } else {
             report
                 .headline(&format!(
-                    "{}: {holds} of {all} claims hold, {fails} fail, {open} undecided.",
+                    "{}: {reproduced} of {figures} figures of the paper reproduced; of {all} promises {holds} hold, \
+                     {fails} fail, {open} undecided.",
                     paper.title
                 ))
                 .section("Claims")
                 .reproduction(
                     made,
-                    "A claim holds or fails if its whole interval lies on one side of the wanted bound; otherwise it \
-                     is undecided. Intervals are over the seeds, paired; with a single seed, or if every seed gives \
+                    "Two verdicts. The paper's figure is reproduced if the whole interval is at least as good as it. The \
+                     promise is this project's own bound: it holds or fails if the whole interval lies on one side. \
+                     Otherwise a verdict is undecided. Intervals are over the seeds, paired; with a single seed, or if every seed gives \
                      the same result (deterministic), over the seconds of the run.",
                 );
         }
