@@ -1,24 +1,10 @@
 """Options that are refused before anything starts."""
 
 from ipaddress import IPv4Address, IPv4Network
-from pathlib import Path
 
 import pytest
 
 from tributary_controller import cli
-
-
-def test_other_addresses_need_a_token(tmp_path: Path) -> None:
-    assert cli.read_token(None, "127.0.0.1") is None
-    assert cli.read_token(None, "::1") is None
-    with pytest.raises(cli.Unusable, match="--token-file"):
-        cli.read_token(None, "0.0.0.0")
-    short, good = tmp_path / "short", tmp_path / "good"
-    short.write_text("abc\n")
-    good.write_text("0123456789abcdef\n")
-    with pytest.raises(cli.Unusable, match="16 characters"):
-        cli.read_token(short, "0.0.0.0")
-    assert cli.read_token(good, "0.0.0.0") == "0123456789abcdef"
 
 
 @pytest.mark.parametrize("text", ["", "8181", "here:8181", "127.0.0.1:x", "127.0.0.1:70000", "127.0.0.1:-1"])

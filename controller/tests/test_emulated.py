@@ -36,17 +36,19 @@ up.rate = "10 Mbit/s"
 ASK = """
 import json, os, time, urllib.request
 
-def ask(url):
+def ask(url, **headers):
     until = time.monotonic() + 10
     while True:
         try:
-            return urllib.request.urlopen(url, timeout=10).read().decode()
+            return urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10).read().decode()
         except OSError:
             if time.monotonic() > until:
                 raise
             time.sleep(0.05)
 
-paths = json.loads(ask(os.environ["TRIBUTARY_CONTROLLER"] + "/v1/paths"))["paths"]
+token = open(os.environ["TRIBUTARY_CONTROLLER_TOKEN"]).read().strip()
+url = os.environ["TRIBUTARY_CONTROLLER"] + "/v1/paths"
+paths = json.loads(ask(url, Authorization=f"Bearer {token}"))["paths"]
 answers = [ask(f"http://{path['remote']}:8080/greeting") for path in paths]
 """
 

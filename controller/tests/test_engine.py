@@ -88,6 +88,7 @@ def test_a_path_dies_in_mid_play_and_the_engine_goes_on_over_quic(
     title.mkdir()
     write_title(title)
     token.write_text(TOKEN)
+    token.chmod(0o600)
     serve = [*network, tributary, "dash", "serve", str(title), "--json"]
     serve += ["--listen", "0.0.0.0:8080", "--quic", "0.0.0.0:7001"]
     steer = [sys.executable, "-m", "tributary_controller", "--backend", "mptcp", "--listen", REST]

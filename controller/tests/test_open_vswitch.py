@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tributary_controller.lab.client import Client, all_up, ask, controlled
+from tributary_controller.lab.client import Client, all_up, controlled
 from tributary_controller.lab.network import TWO_PATHS, laboratory
 
 PATHS = [("10.0.1.2", "10.0.1.1"), ("10.0.2.2", "10.0.2.1")]
@@ -49,11 +49,11 @@ def test_traffic_is_counted(network: Client) -> None:
 
 def test_a_removed_path_carries_nothing_and_is_measured_further(network: Client) -> None:
     network.wait_until(all_up)
-    assert ask("DELETE", "/v1/paths/p2")["enabled"] is False
-    assert [path["id"] for path in ask("GET", "/v1/paths")["paths"]] == ["p1"]
+    assert network.ask("DELETE", "/v1/paths/p2")["enabled"] is False
+    assert [path["id"] for path in network.ask("GET", "/v1/paths")["paths"]] == ["p1"]
     assert not network.reachable(*PATHS[1])
     assert network.wait_until(all_up)[1]["enabled"] is False
-    ask("POST", "/v1/paths", {"local": PATHS[1][0], "remote": PATHS[1][1]})
+    network.ask("POST", "/v1/paths", {"local": PATHS[1][0], "remote": PATHS[1][1]})
     network.wait_until(all_up)
     assert network.reachable(*PATHS[1])
 
@@ -99,4 +99,4 @@ def test_a_second_switch_with_the_same_datapath_id_is_refused(network: Client) -
     assert "other-config:datapath-id" in message
     network.lab.vsctl("del-br", "s9")
     network.wait_until(all_up)
-    assert ask("GET", "/v1/health")["ok"]
+    assert network.ask("GET", "/v1/health")["ok"]

@@ -12,6 +12,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from openapi_spec_validator import validate
 
 from tributary_controller import rest
+from tributary_controller.access import Access
 from tributary_controller.backend import Address, PathState
 from tributary_controller.events import LISTENER_LIMIT, QUEUE_LIMIT, EventBus
 from tributary_controller.openapi import DOCUMENT
@@ -57,10 +58,15 @@ class Pretended:
 Client = TestClient[Any, Any]
 
 
-def served(work: Callable[[Client, Pretended], Awaitable[None]], token: str | None = None) -> None:
+TOKEN = "0123456789abcdef"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+
+
+def served(work: Callable[[Client, Pretended], Awaitable[None]], headers: dict[str, str] = BEARER) -> None:
     async def run() -> None:
         backend = Pretended()
-        async with TestClient(TestServer(rest.application(backend, token))) as client:
+        server = TestServer(rest.application(backend, Access(TOKEN, frozenset({"controller.example"}))))
+        async with TestClient(server, headers=headers) as client:
             await work(client, backend)
 
     asyncio.run(run())
@@ -167,20 +173,74 @@ def test_a_fault_of_ours_is_a_problem_document() -> None:
 
 
 def test_a_token_is_asked_for_everywhere() -> None:
-    async def work(client: Client, _backend: Pretended) -> None:
+    async def work(client: Client, backend: Pretended) -> None:
         for path in ("/v1/paths", "/v1/health", "/v1/events", "/openapi.json"):
             refused = await client.get(path)
             assert refused.status == 401
             await checked(refused, path)
             assert (await client.get(path, headers={"Authorization": "Bearer wrong"})).status == 401
-        assert (await client.get("/v1/paths", headers={"Authorization": "Bearer right"})).status == 200
+        refused = await client.post("/v1/paths", json=PAIR)
+        assert refused.status == 401
+        await checked(refused, "/v1/paths")
+        assert (await client.delete("/v1/paths/p1")).status == 401
+        assert not backend.known
+        assert (await client.get("/v1/paths", headers=BEARER)).status == 200
         # A client library would encode the header; this byte is not UTF-8.
         reader, writer = await asyncio.open_connection(client.host, client.port)
         writer.write(b"GET /v1/paths HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \xff\r\n\r\n")
         assert b" 401 " in await reader.readline()
         writer.close()
 
-    served(work, token="right")
+    served(work, headers={})
+
+
+def test_a_name_that_is_not_ours_is_refused_even_with_the_token() -> None:
+    """DNS rebinding: a page's own name leads to a loopback address, and the browser sends that name."""
+
+    async def work(client: Client, backend: Pretended) -> None:
+        for host in (
+            "evil.example",
+            "evil.example:8181",
+            "127.0.0.2",
+            "[::1]",
+            "localhost.evil.example",
+            "localhost:",
+            "",
+        ):
+            for request in (
+                client.post("/v1/paths", json=PAIR, headers={"Host": host}),
+                client.get("/v1/paths", headers={"Host": host}),
+            ):
+                refused = await request
+                assert refused.status == 421, host
+                assert "--host" in (await checked(refused, "/v1/paths"))["hint"]
+            assert (await client.delete("/v1/paths/p1", headers={"Host": host})).status == 421
+        assert not backend.known
+        for host in ("127.0.0.1", "localhost", "LOCALHOST:1", "controller.example:443"):
+            assert (await client.get("/v1/paths", headers={"Host": host})).status == 200, host
+        reader, writer = await asyncio.open_connection(client.host, client.port)
+        bearer = f"Authorization: Bearer {TOKEN}\r\n".encode()
+        writer.write(b"GET /v1/paths HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n" + bearer + b"\r\n")
+        assert (await reader.readline()).split()[1] in (b"400", b"421")
+        writer.close()
+
+    served(work)
+
+
+def test_pages_of_other_sites_are_refused_even_with_the_token() -> None:
+    async def work(client: Client, backend: Pretended) -> None:
+        own = f"http://{client.host}:{client.port}"
+        for origin in ("http://evil.example", "null", "", own + "1", f"file://{client.host}:{client.port}"):
+            refused = await client.post("/v1/paths", json=PAIR, headers={"Origin": origin})
+            assert refused.status == 403, origin
+            assert "Origin" in (await checked(refused, "/v1/paths"))["hint"]
+            assert (await client.delete("/v1/paths/p1", headers={"Origin": origin})).status == 403
+            # What a browser asks before it sends such a request.
+            assert (await client.options("/v1/paths", headers={"Origin": origin})).status == 403
+        assert not backend.known
+        assert (await client.post("/v1/paths", json=PAIR, headers={"Origin": own})).status == 201
+
+    served(work)
 
 
 def test_events_reach_every_listener_and_one_that_leaves_is_forgotten() -> None:

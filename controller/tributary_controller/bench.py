@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 from tributary_controller.lab import sandbox
-from tributary_controller.lab.client import Client, all_up, ask, controlled
+from tributary_controller.lab.client import Client, all_up, controlled
 from tributary_controller.lab.network import TWO_PATHS, LabError, laboratory
 
 PAIRS = [("10.0.1.2", "10.0.1.1"), ("10.0.2.2", "10.0.2.1")]
@@ -86,7 +86,7 @@ def _measure_setting(client: Client, delays: tuple[float, float], control: float
     for _ in range(repetitions):
         pings = [client.ping(local, remote, 20, 0.05) for local, remote in PAIRS]
         truths = [json.loads(ping.communicate()[0])["median_ms"] for ping in pings]
-        for path, truth in zip(ask("GET", "/v1/paths")["paths"], truths, strict=True):
+        for path, truth in zip(client.ask("GET", "/v1/paths")["paths"], truths, strict=True):
             if path["rtt_ms"] is None or truth is None:
                 raise LabError(f"no RTT: {path}")
             samples.setdefault(" ".join(path["via"]), []).append((path["rtt_ms"], truth))

@@ -11,10 +11,9 @@ from collections.abc import AsyncIterator
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
-from aiohttp import web
-
-from tributary_controller import rest
+from tributary_controller import access, connections, rest
 from tributary_controller.backend import Backend
+from tributary_controller.seldom import Seldom
 
 EXAMPLES = """examples:
   tributary-controller --clients 10.0.0.0/28 --servers 10.0.0.16/28
@@ -22,7 +21,8 @@ EXAMPLES = """examples:
   tributary-controller --path 10.77.1.2=10.77.1.1 --path 10.77.2.2=10.77.2.1
   tributary-controller --backend mptcp
       the subflows of this host's kernel MPTCP; needs the right to change network settings
-  curl http://127.0.0.1:8181/v1/paths
+  curl -H "Authorization: Bearer $(cat FILE)" http://127.0.0.1:8181/v1/paths
+      FILE is the token's file, which the controller names when it starts
 """
 
 log = logging.getLogger("tributary_controller")
@@ -45,7 +45,15 @@ def parser() -> argparse.ArgumentParser:
         "--token-file",
         type=Path,
         metavar="FILE",
-        help="file with the token; required unless --listen is a loopback address",
+        help="file with the token that every request needs, readable by its owner only; made when it does not exist; "
+        "default: controller-PORT.token in $XDG_RUNTIME_DIR/tributary, else in /tmp/tributary-UID",
+    )
+    p.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="another name or address by which clients call this server, as behind a proxy; may be repeated",
     )
     p.add_argument("--quiet", action="store_true", help="log warnings only")
     group = p.add_argument_group("openflow")
@@ -63,27 +71,27 @@ def main() -> None:
     logging.basicConfig(
         level=logging.WARNING if arguments.quiet else logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
     )
+    log.addFilter(Seldom())
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     try:
         asyncio.run(run(arguments))
-    except (Unusable, OSError) as error:
+    except (Unusable, access.BadToken, OSError) as error:
         sys.exit(f"tributary-controller: {error}")
 
 
 async def run(arguments: argparse.Namespace) -> None:
     """Serves until SIGINT or SIGTERM."""
     host, port = endpoint(arguments.listen, "--listen")
-    token = read_token(arguments.token_file, host)
-    async with started(arguments) as backend:
-        runner = web.AppRunner(rest.application(backend, token), shutdown_timeout=1.0)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, host, port).start()
-            address = runner.addresses[0]
-            log.info("REST on http://%s:%s, backend %s", address[0], address[1], backend.name)
-            await ended()
-        finally:
-            await runner.cleanup()
+    file = arguments.token_file or access.default_token_file(port)
+    allowed = access.Access(access.token_in(file), frozenset(map(hostname, arguments.host)))
+    async with (
+        started(arguments) as backend,
+        connections.serve(rest.application(backend, allowed), host, port) as address,
+    ):
+        log.info("REST on http://%s:%s, backend %s, token in %s", *address, backend.name, file)
+        if not ipaddress.ip_address(host).is_loopback:
+            log.warning("REST is not encrypted and others may reach %s: anybody on the way can read the token", host)
+        await ended()
 
 
 @contextlib.asynccontextmanager
@@ -127,19 +135,11 @@ def endpoint(text: str, option: str) -> tuple[str, int]:
     raise Unusable(f"{option} {text!r} is not ADDRESS:PORT; for example 127.0.0.1:8181")
 
 
-def read_token(file: Path | None, host: str) -> str | None:
-    if file is not None:
-        token = file.read_text().strip()
-        if len(token) < 16:
-            raise Unusable(
-                f"--token-file {file}: give at least 16 characters, for example: openssl rand -hex 16 > {file}"
-            )
-        return token
-    if not ipaddress.ip_address(host).is_loopback:
-        raise Unusable(
-            f"--listen {host} is reachable from other machines; add --token-file FILE, or listen on 127.0.0.1"
-        )
-    return None
+def hostname(text: str) -> str:
+    name = text.lower().removeprefix("[").removesuffix("]")
+    if not name or any(character in "/@ " for character in name) or (":" in name and text[0] != "["):
+        raise Unusable(f"--host {text!r} is not a name or an address; for example controller.example, without a port")
+    return name
 
 
 def networks(texts: list[str], option: str) -> tuple[IPv4Network, ...]:

@@ -51,12 +51,15 @@ class EventBus:
         """`message` is one sentence for the log and for people; `data` has the same facts as fields."""
         self._number += 1
         event = Event(self._number, kind, time.time(), {"message": message, **data})
-        log.info("%s: %s", kind, message)
+        log.info(f"{kind}: %s", message)
         for listener in self._listeners:
             listener.offer(event)
 
     def full(self) -> bool:
         return len(self._listeners) >= LISTENER_LIMIT
+
+    def empty(self) -> bool:
+        return not self._listeners
 
     def listen(self) -> Listener:
         listener = Listener()

@@ -58,7 +58,12 @@ def _refused(description: str) -> dict[str, Any]:
     return _answer(description, _ref("Problem"), "application/problem+json")
 
 
-_UNAUTHORISED = {"401": _refused("Token absent or wrong")}
+# Of every request.
+_UNAUTHORISED = {
+    "401": _refused("Token absent or wrong"),
+    "403": _refused("A page of another site sent it"),
+    "421": _refused("The header Host does not name this server"),
+}
 _UNREADABLE = {"503": _refused("The kernel's state cannot be read")}
 
 DOCUMENT: dict[str, Any] = {
@@ -83,7 +88,7 @@ DOCUMENT: dict[str, Any] = {
         },
         "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
     },
-    "security": [{}, {"token": []}],
+    "security": [{"token": []}],
     "paths": {
         "/v1/paths": {
             "get": {
@@ -104,6 +109,7 @@ DOCUMENT: dict[str, Any] = {
                     "200": _answer("It was known", _ref("Path")),
                     "201": _answer("It is new", _ref("Path")),
                     "400": _refused("Bad body"),
+                    "408": _refused("The body did not arrive in time"),
                     "409": _refused("The backend cannot make this path"),
                     "413": _refused("Body too large"),
                     "415": _refused("Body is not application/json"),

@@ -1,16 +1,16 @@
 """The REST interface on aiohttp: requests in, calls of a backend out. Knows nothing of OpenFlow or MPTCP."""
 
 import asyncio
-import hmac
+import contextlib
 import json
 import logging
-from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
-from typing import Any
 
 from aiohttp import web
 
+from tributary_controller.access import Access, Handler, checking
 from tributary_controller.backend import Address, Backend
+from tributary_controller.connections import Connection, Limits
 from tributary_controller.events import LISTENER_LIMIT
 from tributary_controller.openapi import DOCUMENT
 from tributary_controller.problem import Problem
@@ -22,14 +22,15 @@ BODY_LIMIT = 16 * 1024
 # A comment line on the event stream at this interval finds listeners that went away.
 KEEP_ALIVE_SECONDS = 15.0
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 BACKEND = web.AppKey("backend", Backend)
+LIMITS = web.AppKey("limits", Limits)
 
 
-def application(backend: Backend, token: str | None = None) -> web.Application:
-    """The web application. With `token`, every request needs `Authorization: Bearer TOKEN`."""
-    app = web.Application(client_max_size=BODY_LIMIT, middlewares=[_problems, _authorisation(token)])
+def application(backend: Backend, access: Access, limits: Limits | None = None) -> web.Application:
+    """The web application; `connections.serve` serves it."""
+    app = web.Application(client_max_size=BODY_LIMIT, middlewares=[_serving, _problems, checking(access), _accepted])
     app[BACKEND] = backend
+    app[LIMITS] = limits or Limits()
     app.router.add_get("/v1/paths", _list)
     app.router.add_post("/v1/paths", _add)
     app.router.add_delete("/v1/paths/{id}", _remove)
@@ -46,6 +47,20 @@ def _respond(status: int, document: object, kind: str = "application/json") -> w
 
 def _problem(problem: Problem) -> web.Response:
     return _respond(problem.status, problem.document(), "application/problem+json")
+
+
+@web.middleware
+async def _serving(request: web.Request, handler: Handler) -> web.StreamResponse:
+    connection = request.protocol
+    with connection.serves() if isinstance(connection, Connection) else contextlib.nullcontext():
+        return await handler(request)
+
+
+@web.middleware
+async def _accepted(request: web.Request, handler: Handler) -> web.StreamResponse:
+    if isinstance(request.protocol, Connection):
+        request.protocol.accepted = True
+    return await handler(request)
 
 
 @web.middleware
@@ -69,21 +84,6 @@ async def _problems(request: web.Request, handler: Handler) -> web.StreamRespons
         return _problem(Problem(500, "internal error", detail, "please report it with the log"))
 
 
-def _authorisation(token: str | None) -> Any:
-    @web.middleware
-    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if token is not None:
-            given = request.headers.get("Authorization", "")
-            # Bytes that are not UTF-8 arrive as surrogates.
-            if not hmac.compare_digest(given.encode(errors="surrogateescape"), f"Bearer {token}".encode()):
-                raise Problem(
-                    401, "no access", "the token is absent or wrong", "send the header 'Authorization: Bearer TOKEN'"
-                )
-        return await handler(request)
-
-    return check
-
-
 async def _list(request: web.Request) -> web.StreamResponse:
     everything = request.query.get("all", "false")
     if everything not in ("true", "false"):
@@ -103,8 +103,14 @@ async def _pair(request: web.Request) -> tuple[Address, Address]:
     # A page of another site cannot send this type without asking first (CORS).
     if request.content_type != "application/json":
         raise Problem(415, "wrong type", f"Content-Type is {request.content_type[:60]!r}", "use application/json")
+    seconds = request.app[LIMITS].body_seconds
     try:
-        body = json.loads(await request.text())
+        async with asyncio.timeout(seconds):
+            text = await request.text()
+        body = json.loads(text)
+    except TimeoutError:
+        detail = f"the body was not complete after {seconds:g} s"
+        raise Problem(408, "too slow", detail, "send the whole request at once") from None
     except (ValueError, RecursionError) as error:
         raise Problem(400, "bad request", f"the body is not JSON: {str(error)[:100]}", example) from None
     if not isinstance(body, dict) or set(body) != {"local", "remote"}:
@@ -148,23 +154,33 @@ async def _events(request: web.Request) -> web.StreamResponse:
         raise Problem(503, "too many listeners", f"{LISTENER_LIMIT} read the events", "close one, or ask GET /v1/paths")
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
     listener = bus.listen()
+    seconds = request.app[LIMITS].write_seconds
+
+    async def tell(text: str) -> None:
+        """Raises TimeoutError for a listener that does not read: it would keep its place for ever."""
+        async with asyncio.timeout(seconds):
+            await response.write(text.encode())
+
     try:
         await response.prepare(request)
-        await response.write(b": connected\n\n")
+        await tell(": connected\n\n")
         told = 0
         while True:
             try:
                 event = await asyncio.wait_for(listener.next(), KEEP_ALIVE_SECONDS)
             except TimeoutError:
-                await response.write(b": still here\n\n")
+                await tell(": still here\n\n")
                 continue
             if listener.lost > told:
                 lost, told = listener.lost - told, listener.lost
-                await response.write(f'event: lost\ndata: {{"count": {lost}}}\n\n'.encode())
+                await tell(f'event: lost\ndata: {{"count": {lost}}}\n\n')
             data = json.dumps({"at": round(event.at, 3), **event.data}, allow_nan=False)
-            await response.write(f"id: {event.number}\nevent: {event.kind}\ndata: {data}\n\n".encode())
+            await tell(f"id: {event.number}\nevent: {event.kind}\ndata: {data}\n\n")
     except ConnectionResetError:
         pass
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()
     finally:
         bus.forget(listener)
     return response

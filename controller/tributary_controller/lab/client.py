@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tributary_controller.lab.network import Lab, LabError
@@ -19,13 +20,6 @@ BASE = "http://127.0.0.1:8181"
 WAIT_SECONDS = 30.0
 
 Event = tuple[float, str, Any]
-
-
-def ask(method: str, path: str, body: object = None) -> Any:
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(BASE + path, data, {"Content-Type": "application/json"}, method=method)
-    with urllib.request.urlopen(request, timeout=10) as response:
-        return json.load(response)
 
 
 def all_up(paths: list[Any]) -> bool:
@@ -38,10 +32,24 @@ class Client:
 
     lab: Lab
     process: subprocess.Popen[str]
+    token_file: Path
     events: "queue.Queue[Event]" = field(default_factory=queue.Queue)
 
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        with self._open(method, path, body, 10) as response:
+            return json.load(response)
+
+    def _open(self, method: str, path: str, body: object, seconds: float) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        # Until the controller has made the file, it cannot be asked either.
+        token = self.token_file.read_text().strip() if self.token_file.exists() else ""
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+        return urllib.request.urlopen(
+            urllib.request.Request(BASE + path, data, headers, method=method), timeout=seconds
+        )
+
     def listen(self) -> None:
-        stream = urllib.request.urlopen(BASE + "/v1/events", timeout=600)
+        stream = self._open("GET", "/v1/events", None, 600)
         stream.readline()
 
         def read() -> None:
@@ -75,7 +83,7 @@ class Client:
         """Asks for the paths until something holds. Raises `LabError` after 30 s."""
         until = time.monotonic() + WAIT_SECONDS
         while True:
-            paths: list[Any] = ask("GET", "/v1/paths?all=true")["paths"]
+            paths: list[Any] = self.ask("GET", "/v1/paths?all=true")["paths"]
             if holds(paths):
                 return paths
             if time.monotonic() > until:
@@ -95,9 +103,11 @@ class Client:
 @contextlib.contextmanager
 def controlled(lab: Lab, *options: str) -> Iterator[Client]:
     """A controller with its client while the block runs."""
-    process = subprocess.Popen([sys.executable, "-m", "tributary_controller", *options], text=True)
+    token_file = lab.directory / "controller.token"
+    command = [sys.executable, "-m", "tributary_controller", "--token-file", str(token_file), *options]
+    process = subprocess.Popen(command, text=True)
     lab.processes.append(process)
-    client = Client(lab, process)
+    client = Client(lab, process, token_file)
     until = time.monotonic() + WAIT_SECONDS
     while True:
         try:

@@ -5,7 +5,8 @@
 
 Each path of the scenario is a link between two switches, one at the client's radio and one at the server's: as in life,
 a radio cannot use another one's link. `tributary-lab emu run --sdn` gives these commands. The client's command finds the
-emulator's variables, and the controller's REST interface at TRIBUTARY_CONTROLLER. Ends with the command's exit status.
+emulator's variables, the controller's REST interface at TRIBUTARY_CONTROLLER, and the file with its token at
+TRIBUTARY_CONTROLLER_TOKEN. Ends with the command's exit status.
 """
 
 import argparse
@@ -85,8 +86,8 @@ def mptcp_on_every_path(lab: Lab, paths: list[tuple[str, str]]) -> None:
 
 
 @contextlib.contextmanager
-def started(paths: list[tuple[str, str]]) -> Iterator[tuple[Lab, subprocess.Popen[str]]]:
-    """The laboratory and its controller."""
+def started(paths: list[tuple[str, str]]) -> Iterator[tuple[Lab, subprocess.Popen[str], Path]]:
+    """The laboratory, its controller, and the file with the controller's token."""
     with laboratory(plan(paths, server_process())) as lab:
         lab.run("ip", "link", "add", "control0", "type", "veth", "peer", "name", "control1", "netns", "client")
         lab.run("ip", "address", "add", f"{SWITCH_SIDE}/30", "dev", "control0")
@@ -95,18 +96,27 @@ def started(paths: list[tuple[str, str]]) -> Iterator[tuple[Lab, subprocess.Pope
         lab.run("ip", "-n", "client", "link", "set", "control1", "up")
         mptcp_on_every_path(lab, paths)
         pairs = [f"--path={client}={remote}" for client, remote in paths]
+        token_file = lab.directory / "controller.token"
         command = [sys.executable, "-m", "tributary_controller", "--switches", f"{CONTROLLER_SIDE}:6653", *pairs]
-        yield lab, lab.spawn_in("client", command)
+        yield lab, lab.spawn_in("client", [*command, f"--token-file={token_file}"]), token_file
 
 
-def wait_until_up(lab: Lab, controller: subprocess.Popen[str]) -> list[Any]:
+# Asks for the paths at the URL, with the token in the file.
+ASK = """
+import pathlib, sys, urllib.request
+token = pathlib.Path(sys.argv[2]).read_text().strip()
+request = urllib.request.Request(sys.argv[1] + "/v1/paths", headers={"Authorization": "Bearer " + token})
+print(urllib.request.urlopen(request, timeout=5).read().decode())
+"""
+
+
+def wait_until_up(lab: Lab, controller: subprocess.Popen[str], token_file: Path) -> list[Any]:
     """Asks as the command will ask. A path that the scenario starts dead is not waited for beyond the limit."""
-    question = f"import urllib.request as u; print(u.urlopen('{REST}/v1/paths', timeout=5).read().decode())"
     until = time.monotonic() + WAIT_SECONDS
     paths: list[Any] = []
     while time.monotonic() < until:
         with contextlib.suppress(LabError):
-            answer = lab.run("ip", "netns", "exec", "client", sys.executable, "-c", question)
+            answer = lab.run("ip", "netns", "exec", "client", sys.executable, "-c", ASK, REST, str(token_file))
             paths = json.loads(answer)["paths"]
             if all(path["up"] for path in paths):
                 break
@@ -128,12 +138,13 @@ def main() -> None:
         sandbox.enter([sys.executable, "-m", "tributary_controller.lab.emulated", *sys.argv[1:]], ["--mount"])
     die_with_parent()
     try:
-        with started(scenario_paths()) as (lab, controller):
-            for path in wait_until_up(lab, controller):
+        with started(scenario_paths()) as (lab, controller, token_file):
+            for path in wait_until_up(lab, controller, token_file):
                 rtt = "unknown" if path["rtt_ms"] is None else f"{path['rtt_ms']:.1f} ms"
                 state = "up" if path["up"] else f"down: {path['reason']}"
                 print(f"{path['id']} {path['local']} to {path['remote']}: {state}, RTT {rtt}", file=sys.stderr)
             os.environ["TRIBUTARY_CONTROLLER"] = REST
+            os.environ["TRIBUTARY_CONTROLLER_TOKEN"] = str(token_file)
             if arguments.server is not None:
                 # Its output goes where the emulator's goes, as without switches.
                 words = ["ip", "netns", "exec", "server", "sh", "-c", arguments.server]

@@ -14,13 +14,18 @@ from tributary_controller.openflow.switch import Connection
 
 log = logging.getLogger("tributary_controller")
 
+# In the order of their arrival.
+Connections = dict[Connection, None]
+
 TICK_SECONDS = 0.05
+# Of connections, with and without a finished handshake.
+SWITCH_LIMIT = 256
 
 
 @contextlib.asynccontextmanager
 async def serve(network: Network, host: str, port: int) -> AsyncIterator[int]:
     """Listens for switches while the block runs; gives the port, which matters when `port` is 0."""
-    connections: set[Connection] = set()
+    connections: Connections = {}
 
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     server = socket.create_server((host, port), family=family)
@@ -38,7 +43,7 @@ async def serve(network: Network, host: str, port: int) -> AsyncIterator[int]:
             connection.close("the controller ends")
 
 
-async def _accept(server: socket.socket, network: Network, connections: set[Connection]) -> None:
+async def _accept(server: socket.socket, network: Network, connections: Connections) -> None:
     while True:
         try:
             accepted, _ = await asyncio.get_running_loop().sock_accept(server)
@@ -47,9 +52,28 @@ async def _accept(server: socket.socket, network: Network, connections: set[Conn
             log.warning("a switch could not connect: %s", error)
             await asyncio.sleep(1.0)
             continue
+        if not _has_room(connections):
+            log.warning("a switch could not connect: %d are connected, the most that is supported", SWITCH_LIMIT)
+            accepted.close()
+            continue
         connection = Connection(network, network.clock)
-        connections.add(connection)
+        connections[connection] = None
         Stream(accepted, connection, network.clock)
+
+
+def _has_room(connections: Connections) -> bool:
+    """Whether one more may connect. At the limit the oldest one without a handshake goes: it may be no switch."""
+    for connection in [connection for connection in connections if connection.closed]:
+        del connections[connection]
+    if len(connections) < SWITCH_LIMIT:
+        return True
+    strangers = (connection for connection in connections if connection.dpid is None)
+    oldest = next(strangers, None)
+    if oldest is None:
+        return False
+    oldest.close("too many connections without an OpenFlow handshake")
+    del connections[oldest]
+    return True
 
 
 async def _ticks(network: Network) -> None:
@@ -58,13 +82,13 @@ async def _ticks(network: Network) -> None:
         _guarded(network.handle_time, network.clock())
 
 
-async def _seconds(network: Network, connections: set[Connection]) -> None:
+async def _seconds(network: Network, connections: Connections) -> None:
     while True:
         await asyncio.sleep(1.0)
         now = network.clock()
         for connection in list(connections):
             if connection.closed:
-                connections.discard(connection)
+                connections.pop(connection, None)
             else:
                 _guarded(connection.handle_time, now)
         _guarded(network.handle_second, now)

@@ -66,6 +66,17 @@ pub enum ControllerError {
     /// The time limit passed.
     #[error("no answer within {PATIENCE:?}")]
     Silent,
+    /// The token is absent or wrong.
+    #[error(
+        "the controller requires its token: give the file that its log names, --controller-token FILE \
+         (or the variable TRIBUTARY_CONTROLLER_TOKEN)"
+    )]
+    Unauthorised,
+    /// The controller does not answer to this name.
+    #[error(
+        "the controller does not know itself as {0}: use the address that it listens on, or start it with --host NAME"
+    )]
+    Misdirected(String),
     /// The controller answered with an error status.
     #[error("{method} {path} was answered with {status}")]
     Refused {
@@ -197,7 +208,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A controller at `http://HOST:PORT`; `token` if it requires one.
+    /// A controller at `http://HOST:PORT`. Tributary's own requires a `token`.
     ///
     /// # Errors
     /// [`ControllerError`] when it cannot be reached.
@@ -221,6 +232,9 @@ impl Controller {
         let request = Request { url: format!("{}/v1/paths?all=true", self.url), range: None };
         let fetching = tokio::time::timeout(PATIENCE, self.line.fetch(&request, ANSWER));
         let answer = match fetching.await {
+            Ok(Err(FetchError::Status { url, status })) => {
+                return Err(self.refusal(status).unwrap_or(FetchError::Status { url, status }.into()));
+            }
             Ok(answer) => answer?,
             Err(_) => {
                 self.line.reset();
@@ -253,7 +267,16 @@ impl Controller {
         if status.is_success() {
             Ok(())
         } else {
-            Err(ControllerError::Refused { method, path: resource, status })
+            Err(self.refusal(status).unwrap_or(ControllerError::Refused { method, path: resource, status }))
+        }
+    }
+
+    /// The refusals of any request that the user can mend.
+    fn refusal(&self, status: StatusCode) -> Option<ControllerError> {
+        match status {
+            StatusCode::UNAUTHORIZED => Some(ControllerError::Unauthorised),
+            StatusCode::MISDIRECTED_REQUEST => Some(ControllerError::Misdirected(self.url.clone())),
+            _ => None,
         }
     }
 }
@@ -261,6 +284,7 @@ impl Controller {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
     fn at(seconds: u64) -> Instant {
         Instant::from_millis(seconds * 1000)
@@ -272,6 +296,42 @@ mod tests {
         assert_eq!(token.0.as_bytes(), b"Bearer let-me-in");
         assert!(!format!("{token:?}").contains("let-me-in"));
         assert!("two\nlines".parse::<Token>().is_err());
+    }
+
+    /// Answers every request with this status.
+    async fn refusing(status: &'static str) -> String {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let mut stream = BufReader::new(stream);
+                let mut line = String::new();
+                while stream.read_line(&mut line).await.unwrap() > 2 {
+                    line.clear();
+                }
+                let head = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+                stream.write_all(head.as_bytes()).await.unwrap();
+            }
+        });
+        url
+    }
+
+    #[tokio::test]
+    async fn a_refusal_says_what_the_controller_wants() {
+        let mut judge = Judge::default();
+        let path = judge.read(at(0), &answer("p1", "5", GOOD)).unwrap().remove(0).0;
+        for (status, way) in [
+            ("401 no access", "--controller-token FILE"),
+            ("421 wrong host", "--host NAME"),
+            ("503 too many connections", "503"),
+        ] {
+            let url = refusing(status).await;
+            let mut controller = Controller::connect(&url, None).await.unwrap();
+            let error = controller.paths(at(0)).await.unwrap_err().to_string();
+            assert!(error.contains(way), "{error}");
+            let error = controller.set(&path, false).await.unwrap_err().to_string();
+            assert!(error.contains(way), "{error}");
+        }
     }
 
     fn answer(id: &str, rtt: &str, more: &str) -> Vec<u8> {

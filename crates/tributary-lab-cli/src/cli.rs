@@ -182,7 +182,8 @@ pub(crate) enum Emu {
 #[command(after_help = "Examples:
   tributary-lab emu run mobility -- bash
   tributary-lab emu run blackout --server 'iperf3 -s -1' -- iperf3 -c 10.77.2.1 -R
-  tributary-lab emu run mobility --sdn -- sh -c 'curl $TRIBUTARY_CONTROLLER/v1/paths'")]
+  tributary-lab emu run mobility --sdn -- \\
+      sh -c 'curl -H \"Authorization: Bearer $(cat $TRIBUTARY_CONTROLLER_TOKEN)\" $TRIBUTARY_CONTROLLER/v1/paths'")]
 pub(crate) struct EmuRunArguments {
     /// Scenario: a name or a .toml file
     pub(crate) scenario: String,
@@ -192,7 +193,8 @@ pub(crate) struct EmuRunArguments {
     /// Put OpenFlow switches and a path controller between client and server
     ///
     /// Needs Open vSwitch and controller/.venv of the source tree; scripts/setup --sdn installs them. The client's command
-    /// finds the controller's REST interface in TRIBUTARY_CONTROLLER, and starts when every path is up.
+    /// finds the controller's REST interface in TRIBUTARY_CONTROLLER and the file with its token in
+    /// TRIBUTARY_CONTROLLER_TOKEN, and starts when every path is up.
     #[arg(long)]
     pub(crate) sdn: bool,
     /// Print the emulator's audit as one JSON object on standard error

@@ -12,7 +12,7 @@ use thiserror::Error;
 const PYTHON: &str = "controller/.venv/bin/python";
 
 /// The controller's REST interface, for programs beside the client. They also find it in the variable
-/// `TRIBUTARY_CONTROLLER`.
+/// `TRIBUTARY_CONTROLLER`, and the file with its token in `TRIBUTARY_CONTROLLER_TOKEN`.
 pub const CONTROLLER: &str = "http://127.0.0.1:8181";
 
 /// The programs for each side of the emulated network.

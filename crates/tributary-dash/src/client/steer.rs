@@ -31,7 +31,7 @@ const QUIC: Duration = Duration::from_secs(3);
 pub struct Steering {
     /// URL of the controller.
     pub controller: String,
-    /// The token that the controller requires.
+    /// The token that the controller requires. Tributary's own always does.
     pub token: Option<Token>,
     /// Thresholds.
     pub settings: engine::Settings,

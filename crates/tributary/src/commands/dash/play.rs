@@ -35,7 +35,7 @@ use tributary_report::{HtmlReport, KeyFigure, RunInfo, Series, TimeSeries, Tone}
   tributary dash play http://203.0.113.5:8080/manifest.mpd --transport fbdt --key tributary.key --path auto
   tributary dash play https://203.0.113.5:7001/manifest.mpd --transport quic --pin SHA256
   tributary dash play http://10.0.1.1:8080/manifest.mpd --transport engine --controller http://127.0.0.1:8181 \\
-      --quic 7001 --key tributary.key --json")]
+      --controller-token FILE --quic 7001 --key tributary.key --json")]
 pub(crate) struct PlayArguments {
     /// The manifest: http://HOST:PORT/PATH; with --transport quic https://, too
     #[arg(value_name = "URL")]
@@ -57,7 +57,8 @@ pub(crate) struct PlayArguments {
     /// URL of the path controller, for --transport engine
     #[arg(long, value_name = "URL", required_if_eq("transport", "engine"))]
     controller: Option<String>,
-    /// File with the bearer token that the controller requires
+    /// File with the token that the controller requires; its log names the file [default:
+    /// $TRIBUTARY_CONTROLLER_TOKEN]
     #[arg(long, value_name = "FILE", requires = "controller")]
     controller_token: Option<PathBuf>,
     /// The server's port for HTTP/3, for --transport engine
@@ -153,7 +154,7 @@ fn carriage(arguments: &PlayArguments) -> Result<Carriage> {
         let certificates = |port| Ok::<_, anyhow::Error>((port, certificates(arguments, key.as_ref())?));
         return Ok(Carriage::Engine(Box::new(Steering {
             controller: controller.clone(),
-            token: arguments.controller_token.as_deref().map(token).transpose()?,
+            token: controller_token(arguments).as_deref().map(token).transpose()?,
             settings: engine::Settings::default(),
             server,
             quic: arguments.quic.map(certificates).transpose()?,
@@ -171,6 +172,12 @@ fn carriage(arguments: &PlayArguments) -> Result<Carriage> {
     let wait = arguments.wait.map(Duration::from_secs);
     config.common = key.map(|key| paths::with_wait(Common::new(key), wait));
     Ok(Carriage::One(Box::new(Road { config, paths })))
+}
+
+/// The file with the token: the option's, or the one that `tributary-lab emu run --sdn` names.
+fn controller_token(arguments: &PlayArguments) -> Option<PathBuf> {
+    let named = || std::env::var_os("TRIBUTARY_CONTROLLER_TOKEN").filter(|file| !file.is_empty());
+    arguments.controller_token.clone().or_else(|| named().map(PathBuf::from))
 }
 
 /// The only line of a file.
