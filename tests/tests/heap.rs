@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tributary_net::proxy::{ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server, Watch};
 use tributary_net::{Common, ConnectConfig, Key, Limits, ListenConfig, PathConfig};
+use tributary_testing::{becomes, in_time};
 
 /// Connections before the counted ones; after them, buffers that are kept for reuse exist.
 const WARM_UP: u32 = 300;
@@ -113,9 +114,7 @@ impl Proxy {
         // A server's session lists its paths once they are up.
         let is_up =
             |end: &Watch| end.snapshot().sessions.first().is_some_and(|session| session.paths.len() == 2);
-        while !proxy.ends.iter().all(is_up) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        becomes("both ends have both paths", || proxy.ends.iter().all(is_up)).await;
         proxy.carry(0..1).await;
         proxy.tasks = Handle::current().metrics().num_alive_tasks();
         proxy
@@ -135,21 +134,15 @@ impl Proxy {
         }
         let streams =
             || self.ends.iter().flat_map(|end| end.snapshot().sessions).map(|s| s.streams).sum::<usize>();
-        while streams() > 0 || Handle::current().metrics().num_alive_tasks() > self.tasks {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let tasks = || Handle::current().metrics().num_alive_tasks();
+        becomes("no task or stream is left", || streams() == 0 && tasks() <= self.tasks).await;
     }
 }
 
 #[test]
 fn connections_that_have_ended_leave_nothing_allocated() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let in_time = |proxy: &Proxy, numbers| {
-        runtime.block_on(async {
-            let patience = Duration::from_secs(60);
-            tokio::time::timeout(patience, proxy.carry(numbers)).await.expect("connections do not end")
-        });
-    };
+    let in_time = |proxy: &Proxy, numbers| runtime.block_on(in_time(proxy.carry(numbers)));
     let proxy = runtime.block_on(Proxy::start());
     in_time(&proxy, 0..WARM_UP);
     let mut kept: Vec<i64> = (0..3)

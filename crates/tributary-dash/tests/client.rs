@@ -13,6 +13,7 @@ use tributary_net::transport::{Certificates, TransportConfig};
 use tributary_net::{Common, Key};
 use tributary_player::dash::play::{Event, Settings};
 use tributary_player::engine;
+use tributary_testing::not_run;
 
 /// Number of segments of a title. Each has 100 ms of media, so that a test takes little time.
 const SEGMENTS: usize = 12;
@@ -299,8 +300,7 @@ fn fresh_tickets() -> Certificates {
 fn is_on_mptcp(outcome: &Outcome) -> bool {
     if outcome.transports[0] == "tcp" {
         assert!(said(outcome).iter().any(|text| text.starts_with("no MPTCP")), "{:?}", said(outcome));
-        println!("nothing moved: this kernel has no MPTCP");
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "this kernel has no MPTCP");
+        not_run("nothing moved: this kernel has no MPTCP");
         return false;
     }
     true

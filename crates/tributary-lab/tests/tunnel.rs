@@ -11,11 +11,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Instant;
 use tributary_emu::{Host, RelayNetwork};
 use tributary_lab::tunnel::Tunnel;
 use tributary_link::{LinkSpec, LossSpec, PathSpec, Scenario};
 use tributary_nodes::{Coding, Mode, Status};
+use tributary_testing::until;
 use tributary_tun::Netlink;
 use tributary_types::Bitrate;
 
@@ -37,9 +37,8 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if let Err(error) = tributary_emu::isolate() {
-        println!("cannot run here: {error}");
-        let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
-        return if in_ci { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+        tributary_testing::not_run(&error.to_string());
+        return ExitCode::SUCCESS;
     }
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     for (name, case) in CASES {
@@ -268,7 +267,7 @@ fn a_recorded_handshake_blocks_no_other() {
             while !ends.load(Ordering::Relaxed) {
                 replaying.send_to(&init, point).expect("the network takes it");
                 count += 1;
-                // The attacker's rate, not a wait for something.
+                // real time: the attacker's rate, not a wait for something
                 std::thread::sleep(Duration::from_millis(1));
             }
             count
@@ -309,11 +308,7 @@ fn foreign_sources_are_dropped_and_counted() {
     server.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit can be set");
     let (_, from) = server.recv_from(&mut [0; 16]).expect("the device's own packet arrives");
     assert_eq!(from, true_one.local_addr().expect("bound"));
-    let end = Instant::now() + Duration::from_secs(20);
-    while status(&tunnel, "gateway").inner.forbidden < FOREIGN {
-        assert!(Instant::now() < end, "{:?}", status(&tunnel, "gateway").inner);
-        std::thread::yield_now();
-    }
+    until("every false packet is counted", || status(&tunnel, "gateway").inner.forbidden >= FOREIGN);
     server.set_nonblocking(true).expect("it can be set");
     assert!(server.recv_from(&mut [0; 16]).is_err(), "nothing else has arrived");
 }

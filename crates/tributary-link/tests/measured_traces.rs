@@ -113,18 +113,6 @@ const WIGIG: [Reading; 3] = [
     reading("net-wigig-feup19", "lab_reconnect", RECONNECT, (64.0, 66.0)),
 ];
 
-/// The folder of the sets, if it exists; in continuous integration it must exist.
-fn data() -> Option<PathBuf> {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    if data.is_dir() {
-        return Some(data);
-    }
-    let why = "nothing read: there is no folder ../shared/data beside the checkout";
-    assert!(std::env::var_os("CI").is_none(), "{why}");
-    println!("{why}");
-    None
-}
-
 fn files(data: &Path, reading: &Reading) -> Vec<PathBuf> {
     let folder = data.join(reading.folder);
     let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -182,7 +170,7 @@ fn read(data: &Path, reading: &Reading) -> (usize, f64) {
 
 #[test]
 fn every_measured_set_loads_with_the_mean_its_description_states() {
-    let Some(data) = data() else { return };
+    let Some(data) = tributary_testing::data("") else { return };
     let mut all = BTreeSet::new();
     for reading in READINGS.iter().chain(&WIGIG) {
         all.extend(files(&data, reading));

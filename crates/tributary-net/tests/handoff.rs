@@ -13,11 +13,10 @@ use tributary_net::{
     Common, ConnectConfig, Key, Limits, ListenConfig, Listener, PathState, PathStatus, Session, Stream,
     connect,
 };
+use tributary_testing::{HANG, becomes, in_time, not_run};
 
 /// Tells a child process its role in a test. Not set in the test itself.
 const ROLE: &str = "TRIBUTARY_HANDOFF";
-/// Long enough for a slow machine; only reached when something is broken.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// The server's own address, which is reachable through both veth pairs.
 const SERVER: &str = "10.9.0.1";
 const ENOUGH: usize = 2 << 20;
@@ -29,8 +28,7 @@ fn play(test: &str, story: impl AsyncFnOnce(String)) {
         Ok(_) => server(),
         Err(_) => {
             if let Err(reason) = may_make_namespaces() {
-                assert!(std::env::var("CI").as_deref() != Ok("true"), "no network namespace: {reason}");
-                eprintln!("not run, no network namespace (needs root): {reason}");
+                not_run(&format!("no network namespace (needs root): {reason}"));
                 return;
             }
             let played = again(test, "client").status().expect("this program runs again");
@@ -63,7 +61,7 @@ fn common() -> Common {
 
 fn run<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(async { tokio::time::timeout(PATIENCE, work).await.expect("the test hangs") })
+    runtime.block_on(in_time(work))
 }
 
 /// The server's process, killed when dropped.
@@ -125,7 +123,7 @@ fn server() {
                 let mut stream = session.accept_stream().await?;
                 let piece = Bytes::from(vec![7; 32 << 10]);
                 while stream.write_chunk(piece.clone()).await.is_ok() {
-                    // 160 Mbit/s, far below the capacity of the veth pair.
+                    // real time: a rate of 160 Mbit/s, far below the capacity of the veth pair.
                     tokio::time::sleep(Duration::from_micros(1600)).await;
                 }
                 Some(())
@@ -136,7 +134,7 @@ fn server() {
 
 async fn session(common: Common, server: &str, paths: &[&str]) -> (Session, Stream) {
     let paths = paths.iter().map(|path| format!("{path}={server}").parse().unwrap()).collect();
-    let config = ConnectConfig { paths, common, timeout: PATIENCE };
+    let config = ConnectConfig { paths, common, timeout: HANG };
     let session = connect(config).await.unwrap();
     let stream = session.open_stream(0).await.unwrap();
     stream.announce();
@@ -149,13 +147,7 @@ fn status(session: &Session, name: &str) -> Option<PathStatus> {
 
 /// Waits until `so` is true.
 async fn until(session: &Session, what: &str, so: impl Fn(&Session) -> bool) {
-    let waiting = async {
-        while !so(session) {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    let waited = tokio::time::timeout(PATIENCE / 3, waiting).await;
-    assert!(waited.is_ok(), "not so: {what}; {:?}", session.stats().paths);
+    becomes(what, || so(session)).await;
 }
 
 async fn read(stream: &mut Stream, bytes: usize) {

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
+use tributary_testing::not_run;
 
 fn tributary(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
@@ -182,8 +183,7 @@ fn controllers_are_loaded_listed_and_unloaded_or_refused_with_the_reason() {
     let missing = findings.lines().any(|line| line.starts_with("MISSING"));
     assert_eq!(doctor.status.code(), Some(i32::from(missing)), "{findings}");
     if missing {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "must run in CI: {findings}");
-        println!("loading not run here: {findings}");
+        not_run(&format!("controllers are not loaded: {findings}"));
         refused(&output(&["cc", "load", "lia"]), 1, &[]);
         return;
     }

@@ -8,9 +8,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tributary_net::{
     Common, ConnectConfig, Key, Limits, ListenConfig, Listener, PathConfig, Session, Stream, connect,
 };
-
-/// Long enough for a slow machine; only reached when something is broken.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub use tributary_testing::{becomes, in_time, succeeds};
 
 pub fn settings(plaintext: bool) -> Common {
     Common { plaintext, ..Common::new(Key::from_bytes([42; 32])) }
@@ -73,11 +71,6 @@ pub async fn check_pattern(stream: &mut Stream) -> u64 {
         at += chunk.len() as u64;
     }
     at
-}
-
-/// Runs a test body; fails the test if it hangs.
-pub async fn in_time<T>(body: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, body).await.expect("the test hangs")
 }
 
 /// A TCP service that sends received bytes back; returns its address.

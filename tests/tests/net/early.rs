@@ -7,7 +7,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tributary_net::{Common, Key, Limits, connect, connect_early};
 
-use crate::common::{check_pattern, client, in_time, listen, listen_with, paths, send_pattern, settings};
+use crate::common::{
+    becomes, check_pattern, client, in_time, listen, listen_with, paths, send_pattern, settings,
+};
 
 /// Bytes of ticket, challenge and reply of plaintext mode in `docs/wire-handshake.md`.
 const TICKET: usize = 80;
@@ -69,12 +71,7 @@ async fn data_sent_right_after_the_hello_arrives_complete_and_once() {
         let mut accepted = in_time(peer.accept_stream()).await.unwrap();
         assert_eq!(in_time(check_pattern(&mut accepted)).await, 3_000_000);
         in_time(sending).await.unwrap();
-        in_time(async {
-            while session.stats().subflows.len() < 2 {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
+        becomes("both subflows are there", || session.stats().subflows.len() >= 2).await;
     }
 }
 
@@ -97,7 +94,6 @@ async fn a_reply_in_small_pieces_is_accepted() {
                 let mut crumb = vec![0; length];
                 far_in.read_exact(&mut crumb).await.unwrap();
                 near_out.write_all(&crumb).await.unwrap();
-                tokio::task::yield_now().await;
             }
             let mut rest = vec![0; 20];
             far_in.read_exact(&mut rest).await.unwrap();

@@ -44,7 +44,7 @@ fn read_late(readers: &mut JoinSet<()>, mut from: OwnedReadHalf) -> Late {
 
 async fn deliver(mut due: Late, mut to: OwnedWriteHalf) {
     while let Some((at, bytes)) = due.recv().await {
-        sleep_until(at).await;
+        sleep_until(at).await; // real time: the relay's delay
         if to.write_all(&bytes).await.is_err() {
             break;
         }
@@ -59,7 +59,7 @@ async fn carry(near: TcpStream, server: SocketAddr) -> Option<()> {
     let (near_in, near_out) = near.into_split();
     let mut up = read_late(&mut readers, near_in);
     let (at, first) = up.recv().await?;
-    sleep_until(at).await;
+    sleep_until(at).await; // real time: the relay's delay
     let socket = TcpSocket::new_v4().ok()?;
     socket.bind((from, 0).into()).ok()?;
     let mut far = socket.connect(server).await.ok()?;

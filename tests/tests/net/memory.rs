@@ -1,7 +1,5 @@
 //! Sessions that share a server's memory: hostile ones write and never read, an honest one continues.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -9,7 +7,9 @@ use tokio::task::JoinSet;
 use tributary_net::proxy::{ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
 use tributary_net::{Common, Limits, ListenConfig, Session, Stream, connect};
 
-use crate::common::{check_pattern, client, in_time, listen_with, paths, send_pattern, settings};
+use crate::common::{
+    becomes, check_pattern, client, in_time, listen_with, paths, send_pattern, settings, succeeds,
+};
 
 const MIB: u64 = 1 << 20;
 /// Unread payload in a session with the smallest initial window.
@@ -65,9 +65,7 @@ async fn a_peer_that_never_reads_holds_the_least_memory_and_others_continue() {
         }
         // Until the window of every session is full.
         for peer in &peers {
-            while held(peer).0 < LEAST {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
+            becomes("its window is full", || held(peer).0 >= LEAST).await;
         }
         let honest = connect(client(settings(true), paths(2, server))).await.unwrap();
         let (peer, _) = listener.accept().await.unwrap();
@@ -129,9 +127,10 @@ async fn sessions_beyond_the_memory_are_refused_until_one_has_ended() {
         session.close().await.unwrap();
         drop(accepted);
         // The server removes the session a little later.
-        while connect(client(settings(true), paths(1, server))).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        succeeds("another session is accepted", async || {
+            connect(client(settings(true), paths(1, server))).await.is_ok()
+        })
+        .await;
     })
     .await;
 }

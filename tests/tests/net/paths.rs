@@ -9,7 +9,9 @@ use tokio::sync::Notify;
 use tributary_net::connect;
 use tributary_types::PathId;
 
-use crate::common::{check_pattern, client, in_time, listen, paths, send_pattern, settings, write_pattern};
+use crate::common::{
+    becomes, check_pattern, client, in_time, listen, paths, send_pattern, settings, write_pattern,
+};
 
 /// A relay that forwards nothing more after `limit` bytes, without closing the connection.
 async fn dying_relay(server: std::net::SocketAddr, limit: u64) -> (std::net::SocketAddr, Arc<Notify>) {
@@ -99,9 +101,7 @@ async fn paths_come_and_go_while_data_flows() {
         let change = tokio::spawn(async move {
             changes.add_path(PathId(1), all[1].clone());
             changes.add_path(PathId(2), all[2].clone());
-            while changes.stats().subflows.len() < 3 {
-                tokio::task::yield_now().await;
-            }
+            becomes("three subflows are there", || changes.stats().subflows.len() >= 3).await;
             changes.remove_path(PathId(0));
             changes.remove_path(PathId(1));
             changes.stats().subflows.iter().map(|subflow| subflow.path).collect::<Vec<_>>()

@@ -4,14 +4,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tributary_net::proxy::{EventLogConfig, ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
 use tributary_net::{Limits, ListenConfig, PathConfig, PathState};
+use tributary_testing::HANG;
 
-use crate::common::{PATIENCE, client, echo, in_time, paths, settings, silent};
+use crate::common::{becomes, client, echo, in_time, paths, settings, silent};
 
 /// Replies with what it received, reversed, once the client has finished.
 async fn reversing_service() -> SocketAddr {
@@ -127,7 +129,7 @@ async fn an_application_beyond_a_sessions_connections_waits_and_is_reset_at_the_
             listen: vec!["127.0.0.1:0".parse().unwrap()],
             priorities: PriorityRules::default(),
             json_events: None,
-            wait: Some(PATIENCE),
+            wait: Some(HANG),
         });
         let forwarder = forwarder.await.unwrap();
         let address = forwarder.addresses()[0];
@@ -184,23 +186,21 @@ async fn events_are_logged_as_lines_of_json() {
         let address = forwarder.addresses()[0];
         tokio::spawn(forwarder.run());
         assert!(reversed_through(address, vec![1; 100_000]).await);
-        loop {
+        let (mut events, mut radios) = (Vec::new(), Vec::new());
+        becomes("two radios are up", || {
             let text = std::fs::read_to_string(&path).unwrap();
-            let events: Vec<serde_json::Value> =
-                text.lines().map_while(|line| serde_json::from_str(line).ok()).collect();
+            events = text.lines().map_while(|line| serde_json::from_str::<Value>(line).ok()).collect();
             let ups = events.iter().filter(|event| event["event"] == "path" && event["state"] == "up");
-            let radios: Vec<&str> = ups.filter_map(|event| event["radio"].as_str()).collect();
-            if radios.len() >= 2 {
-                assert!(radios.iter().any(|radio| radio.starts_with("127.0.0.3=")), "{radios:?}");
-                let session = events.last().unwrap()["session"].as_str().unwrap();
-                assert_eq!(session.len(), 8);
-                assert!(events.iter().all(|event| event["wall"].as_str().unwrap().ends_with('Z')));
-                assert!(events.is_sorted_by_key(|event| event["t"].as_f64().unwrap().to_bits()));
-                assert!(!events.iter().any(|event| event["event"] == "window_loaded"), "no decisions");
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await; // polls a file, bounded by `in_time`
-        }
+            radios = ups.filter_map(|event| Some(event["radio"].as_str()?.to_owned())).collect();
+            radios.len() >= 2
+        })
+        .await;
+        assert!(radios.iter().any(|radio| radio.starts_with("127.0.0.3=")), "{radios:?}");
+        let session = events.last().unwrap()["session"].as_str().unwrap();
+        assert_eq!(session.len(), 8);
+        assert!(events.iter().all(|event| event["wall"].as_str().unwrap().ends_with('Z')));
+        assert!(events.is_sorted_by_key(|event| event["t"].as_f64().unwrap().to_bits()));
+        assert!(!events.iter().any(|event| event["event"] == "window_loaded"), "no decisions");
     })
     .await;
 }
@@ -284,28 +284,27 @@ async fn paths_that_cannot_work_are_shown_with_their_reasons() {
             listen: vec!["127.0.0.1:0".parse().unwrap()],
             priorities: PriorityRules::default(),
             json_events: None,
-            wait: Some(PATIENCE),
+            wait: Some(HANG),
         };
         let forwarder = Forwarder::bind(config).await.unwrap();
         let watch = forwarder.watch();
         tokio::spawn(forwarder.run());
-        loop {
-            let snapshot = watch.snapshot();
-            let session = &snapshot.sessions[0];
-            let paths = &session.paths;
+        let mut snapshot = watch.snapshot();
+        becomes("every bad path is down", || {
+            snapshot = watch.snapshot();
+            let paths = &snapshot.sessions[0].paths;
             assert_eq!((paths.len(), paths[0].state), (1 + bad.len(), PathState::Up));
-            if paths[1..].iter().all(|path| path.state == PathState::Down) {
-                for (path, (radio, reason)) in paths[1..].iter().zip(&bad) {
-                    assert_eq!(path.radio, *radio);
-                    assert!(path.cause.as_ref().unwrap().contains(reason), "{path:?}");
-                }
-                // A path without an answer is down after 0.7 s, not only when the attempt is abandoned after 3 s.
-                let down_at = session.age_s - paths[bad.len()].since_s;
-                assert!(down_at < 2.5, "{down_at} s");
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await; // polls a snapshot, bounded by `in_time`
+            paths[1..].iter().all(|path| path.state == PathState::Down)
+        })
+        .await;
+        let (session, paths) = (&snapshot.sessions[0], &snapshot.sessions[0].paths);
+        for (path, (radio, reason)) in paths[1..].iter().zip(&bad) {
+            assert_eq!(path.radio, *radio);
+            assert!(path.cause.as_ref().unwrap().contains(reason), "{path:?}");
         }
+        // A path without an answer is down after 0.7 s, not only when the attempt is abandoned after 3 s.
+        let down_at = session.age_s - paths[bad.len()].since_s;
+        assert!(down_at < 2.5, "{down_at} s");
     })
     .await;
 }

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tributary_net::proxy::{Drained, ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
 use tributary_net::{Limits, ListenConfig, Session};
 
-use crate::common::{client, in_time, paths, settings};
+use crate::common::{client, in_time, paths, settings, succeeds};
 
 /// More than the kernel's buffers of a connection with an idle target; less than these buffers and a session's
 /// initial window together.
@@ -147,9 +147,7 @@ async fn a_stopping_end_accepts_no_connections() {
         let _tcp = proxied.target.accept().await.unwrap();
         let stopping = proxied.client.stop();
         // The listener closes after the end has received the stop signal.
-        while TcpStream::connect(proxied.address).await.is_ok() {
-            tokio::task::yield_now().await;
-        }
+        succeeds("the listener is closed", async || TcpStream::connect(proxied.address).await.is_err()).await;
         assert!(!stopping.is_finished());
     })
     .await;
@@ -166,9 +164,7 @@ async fn an_idle_target_is_disconnected_when_the_session_has_ended() {
         proxied.session.abort(9, "lost for the test");
         assert!(application.read_to_end(&mut Vec::new()).await.is_err());
         // The proxy has closed its side, so a write is answered with a reset.
-        while tcp.write_all(b"an answer").await.is_ok() {
-            tokio::task::yield_now().await;
-        }
+        succeeds("the target sees the end", async || tcp.write_all(b"an answer").await.is_err()).await;
     })
     .await;
 }
@@ -184,9 +180,8 @@ async fn an_idle_application_is_disconnected_when_the_session_has_ended() {
         tcp.shutdown().await.unwrap();
         application.read_to_end(&mut Vec::new()).await.unwrap();
         proxied.session.abort(9, "lost for the test");
-        while application.write_all(b"more").await.is_ok() {
-            tokio::task::yield_now().await;
-        }
+        succeeds("the application sees the end", async || application.write_all(b"more").await.is_err())
+            .await;
     })
     .await;
 }

@@ -10,7 +10,9 @@ use tokio::sync::watch;
 use tributary_net::proxy::{ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
 use tributary_net::{ConnectError, Limits, ListenConfig, Listener, PathConfig, connect};
 
-use crate::common::{check_pattern, client, echo, in_time, listen, paths, send_pattern, settings};
+use crate::common::{
+    becomes, check_pattern, client, echo, in_time, listen, paths, send_pattern, settings, succeeds,
+};
 
 /// Time limit of the next request after a server's restart, on a loaded machine. A client that waits until its old
 /// session has timed out takes 28 s; `scripts/restart-benchmark` measures the actual time.
@@ -180,7 +182,7 @@ async fn a_server_that_was_started_again_is_used_at_once() {
         let began = Instant::now();
         let (_process, _) = Process::start(server, target);
         assert!(request(address).await, "the next request is answered");
-        let took = began.elapsed();
+        let took = began.elapsed(); // real time: tells 5 s from 28 s, see the limit
         assert!(took <= BACK_AT_ONCE, "{took:?}");
         assert_eq!(session.closed().await.code, GONE);
     })
@@ -221,9 +223,7 @@ async fn a_client_resumed_after_its_servers_restart_is_answered() {
         let session = forwarder.session().unwrap();
         let _running = tokio::spawn(forwarder.run());
         assert!(request(address).await);
-        while session.stats().subflows.len() < 2 {
-            tokio::task::yield_now().await;
-        }
+        becomes("both subflows are there", || session.stats().subflows.len() >= 2).await;
         lose.send_replace(());
         process.kill();
         let began = Instant::now();
@@ -231,7 +231,7 @@ async fn a_client_resumed_after_its_servers_restart_is_answered() {
         // The old session may seem alive and take a request, which is reset when the server reports that it does not
         // have the session. The next request is answered.
         assert!(request(address).await || request(address).await, "the next request is answered");
-        let took = began.elapsed();
+        let took = began.elapsed(); // real time: tells 5 s from 28 s, see the limit
         assert!(took <= BACK_AT_ONCE, "{took:?}");
         assert_eq!(session.closed().await.code, GONE);
     })
@@ -259,9 +259,7 @@ async fn a_client_that_is_started_before_its_server_refuses_applications_until_t
         let _running = tokio::spawn(forwarder.run());
         assert!(!request(address).await, "no path is up");
         let (_process, _) = Process::start(server, echo().await);
-        while !request(address).await {
-            tokio::task::yield_now().await;
-        }
+        succeeds("a request is answered", async || request(address).await).await;
     })
     .await;
 }
@@ -310,9 +308,7 @@ async fn both_families_reach_a_server_on_the_unspecified_ipv6_address() {
         let mut stream = session.open_stream(0).await.unwrap();
         send_pattern(&mut stream, 100_000).await;
         assert_eq!(check_pattern(&mut peer.accept_stream().await.unwrap()).await, 100_000);
-        while session.stats().subflows.len() < 3 {
-            tokio::task::yield_now().await;
-        }
+        becomes("three subflows are there", || session.stats().subflows.len() >= 3).await;
     })
     .await;
 }

@@ -16,6 +16,7 @@ mod sans_io;
 mod sizes;
 mod unfinished;
 mod unsafe_code;
+mod waiting;
 
 use super::finding::Finding;
 use super::project::Project;
@@ -40,6 +41,7 @@ pub const ALL: &[Rule] = &[
     Rule { name: "sizes", check: sizes::check },
     Rule { name: "unsafe-code", check: unsafe_code::check },
     Rule { name: "unfinished", check: unfinished::check },
+    Rule { name: "waiting", check: waiting::check },
     Rule { name: "forbidden-text", check: forbidden_text::check },
     Rule { name: "licences", check: licences::check },
     Rule { name: "lock-file", check: lock_file::check },

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tributary_net::{Common, Key};
+use tributary_testing::becomes;
 
 use super::*;
 use crate::server::{Limits, Server, ServerConfig};
@@ -28,12 +29,7 @@ async fn bytes_of_a_body_count_before_they_are_read() {
     for name in ["first", "second"] {
         let response = line.get(&format!("http://{address}/{name}"), &HeaderMap::new()).await.unwrap();
         let counter = line.body_arrivals().unwrap();
-        let arriving = async {
-            while counter.bytes() < LENGTH {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(20), arriving).await.expect("everything arrives unread");
+        becomes("everything has arrived unread", || counter.bytes() >= LENGTH).await;
         assert_eq!(counter.bytes(), LENGTH, "{name}");
         let mut body = response.into_body();
         let mut read = 0;

@@ -4,8 +4,8 @@ use crate::support::{isolated, network, start, two_paths};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 use tributary_emu::{IsolateError, Side, isolate};
+use tributary_testing::until;
 
 /// Environment variable that identifies the processes of one emulation.
 const MARK: &str = "TRIBUTARY_EMULATOR_MARK";
@@ -58,11 +58,7 @@ fn running_victim(mark: &str) -> (Child, PathBuf) {
         std::process::exit(victim.wait().unwrap().code().unwrap_or(1));
     }
     // While a process executes a program, it has no environment for a moment, although its parent continues.
-    let began = Instant::now();
-    while marked(mark).len() < 6 {
-        assert!(began.elapsed() < Duration::from_secs(30), "outer, init, main and three sleepers");
-        std::thread::yield_now();
-    }
+    until("outer, init, main and three sleepers run", || marked(mark).len() >= 6);
     (victim, directory)
 }
 
@@ -74,10 +70,7 @@ fn end_with(signal: &str, mark: &str) -> (Option<i32>, PathBuf) {
     let sent = Command::new("kill").args([signal, &victim.id().to_string()]).status().unwrap();
     assert!(sent.success());
     let status = victim.wait().unwrap();
-    // The kernel removes the namespace's processes by itself; the loop ends when it has.
-    while !marked(mark).is_empty() {
-        std::thread::yield_now();
-    }
+    until("the kernel has removed the namespace's processes", || marked(mark).is_empty());
     assert_eq!(interfaces(), before);
     let files = directory.parent().unwrap().to_owned();
     assert!(files.file_name().unwrap().to_string_lossy().starts_with("tributary-"), "{}", files.display());

@@ -77,12 +77,15 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// Measures until the bound is met, each time from the scenario's beginning: five times without a pause, then with pauses
 /// until [`PATIENCE`] has passed. A run that the audit finds valid must meet the bound. An invalid run may miss it, but one
 /// run must meet it.
+///
+/// Repeating is right here only because the audit, and not the bound, says that a run proves nothing.
 pub fn meets<T: Debug>(network: &Network, measure: impl Fn() -> T, bound: impl Fn(&T) -> bool) {
     let begin = Instant::now();
     let mut runs = 0;
+    // real time: the machine's other work has to pass
     while runs < 5 || begin.elapsed() < PATIENCE {
         if runs >= 5 {
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(PAUSE); // real time: as above
         }
         runs += 1;
         network.rewind().expect("a running network starts again");
@@ -92,6 +95,7 @@ pub fn meets<T: Debug>(network: &Network, measure: impl Fn() -> T, bound: impl F
             return;
         }
         assert!(!is_valid(network), "{measured:?} in a valid run");
+        // real time: printed only
         let share = (stolen() - before).as_secs_f64() / started.elapsed().as_secs_f64();
         println!("the hypervisor withheld {share:.2} processors in this run");
     }

@@ -2,7 +2,7 @@
 //! checkout.
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use proptest::prelude::*;
 
@@ -117,16 +117,10 @@ fn short_traces_are_refused() {
     assert!(short.contains("ends at 10.000 s and the video at 60.000 s"), "{short}");
 }
 
-/// Traces of a data set beside the checkout; none if it is not there, but in continuous integration it must be.
+/// Traces of a data set beside the checkout; none if it is not there.
 fn data(folder: &str) -> Vec<PathBuf> {
-    let Ok(entries) =
-        fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(folder))
-    else {
-        let why = format!("not read: there is no folder ../shared/data/{folder} beside the checkout");
-        assert!(std::env::var_os("CI").is_none(), "{why}");
-        println!("{why}");
-        return Vec::new();
-    };
+    let Some(set) = tributary_testing::data(folder) else { return Vec::new() };
+    let entries = fs::read_dir(set).expect("a readable folder");
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("a readable folder").path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "csv"));
     files.sort();

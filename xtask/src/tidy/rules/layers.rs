@@ -6,6 +6,7 @@ use super::super::project::{Package, Project};
 
 /// The crates by layer; other crates are not allowed.
 const LAYERS: &[(&str, u8)] = &[
+    ("tributary-testing", 0),
     ("tributary-types", 0),
     ("tributary-coding", 1),
     ("tributary-link", 1),

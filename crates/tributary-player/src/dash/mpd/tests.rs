@@ -1,7 +1,5 @@
 //! Manifests with every form of addressing, hostile manifests, and the fixtures of other projects.
 
-use std::path::Path;
-
 use super::*;
 
 const URL: &str = "https://example.com/title/manifest.mpd?token=1";
@@ -173,13 +171,7 @@ fn every_truncation_of_a_manifest_is_an_error_or_a_manifest() {
 /// Every fixture is read, or refused for a reason stated here.
 #[test]
 fn the_fixtures_of_other_projects_are_read() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/mpd-fixtures");
-    if !folder.is_dir() {
-        let why = "nothing read: there is no folder ../shared/data/mpd-fixtures beside the checkout";
-        assert!(std::env::var_os("CI").is_none(), "{why}");
-        println!("{why}");
-        return;
-    }
+    let Some(folder) = tributary_testing::data("mpd-fixtures") else { return };
     let mut read = 0;
     let mut refused = Vec::new();
     for project in
