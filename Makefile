@@ -1,12 +1,13 @@
-# Two commands for a fresh machine. Both do all set-up first (scripts/setup); a second run does none.
+# Commands for a fresh machine. The first two do all set-up first (scripts/setup); a second run does none.
 #   make demo [ARGS="--seconds 60"]   streams a 360° video over two emulated radios and writes a report
-#   make test                         runs every check
+#   make test                         runs every check, or fails and names what is missing
+#   make check                        a part of them in minutes: tidy and the unit tests; needs a Rust toolchain and a C compiler
 
 ARGS ?=
 # Where rustup puts cargo when the shell has not been told yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: demo test setup tidy
+.PHONY: demo test check setup tidy
 .NOTPARALLEL:
 
 demo: setup
@@ -15,6 +16,10 @@ demo: setup
 
 test: setup
 	scripts/test
+
+check:
+	cargo xtask tidy --fast
+	cargo test --locked --workspace --lib
 
 tidy:
 	cargo xtask tidy
