@@ -23,6 +23,9 @@ const PERMISSIVE: &[&str] = &[
     "Zlib",
 ];
 
+/// Configuration of cargo-deny.
+const DENY: &str = "deny.toml";
+
 /// Licence of every package of the workspace.
 const OWN: &str = "MIT OR Apache-2.0";
 
@@ -43,7 +46,20 @@ pub fn check(project: &Project) -> Vec<Finding> {
             findings.push(Finding::error("Cargo.lock", line, what, "depend on something permissive instead"));
         }
     }
+    findings.extend(project.file(DENY).and_then(|file| check_deny(&file.text)));
     findings
+}
+
+/// Reports a list for cargo-deny that differs from [`PERMISSIVE`].
+fn check_deny(text: &str) -> Option<Finding> {
+    let begin = text.find("\nallow = [")?;
+    let list = text[begin..].split_once('[')?.1.split_once(']')?.0;
+    let listed: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
+    (listed != PERMISSIVE).then(|| {
+        let line = text[..begin + 1].lines().count() + 1;
+        let way_out = "make it that of xtask/src/tidy/rules/licences.rs, in its order";
+        Finding::error(DENY, line, "the list of licences is another one than tidy's", way_out)
+    })
 }
 
 fn lock_line(project: &Project, name: &str) -> usize {
@@ -137,5 +153,14 @@ mod tests {
         };
         let findings = check(&Project::of_packages(vec![package(None), package(Some("crates/a"))]));
         assert_eq!(findings.len(), 2);
+    }
+
+    #[test]
+    fn another_list_for_cargo_deny_fails() {
+        let quoted: Vec<String> = PERMISSIVE.iter().map(|one| format!("    \"{one}\",\n")).collect();
+        let good = format!("[licenses]\nallow = [\n{}]\n", quoted.concat());
+        assert!(check_deny(&good).is_none());
+        let finding = check_deny(&good.replace("MIT-0", "GPL-3.0")).expect("a list that differs");
+        assert_eq!(finding.line, 2);
     }
 }
