@@ -1,14 +1,17 @@
 """Recorded data, and the rule for tests that need a sandbox: without one they do not run, which fails in CI."""
 
+import contextlib
 import os
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tributary_controller.lab import sandbox
 
+HANG_SECONDS = 60.0
 DATA = Path(__file__).parent / "data"
 ROOT = Path(__file__).parents[2]
 
@@ -18,6 +21,18 @@ def refuse(reason: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+def until(what: str, so: Callable[[], object]) -> None:
+    """Waits for a state that nobody announces. The limit only ends a test that hangs."""
+    limit = time.monotonic() + HANG_SECONDS
+    while True:
+        # A server that does not listen yet is not there yet.
+        with contextlib.suppress(OSError):
+            if so():
+                return
+        assert time.monotonic() < limit, f"not within {HANG_SECONDS:.0f} s: {what}"
+        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -71,5 +86,8 @@ def peer(in_sandbox: None) -> Iterator[list[str]]:
         ip("-n", "peer", "mptcp", "endpoint", "add", "10.77.2.1", "dev", "n2", "signal")
         yield ["ip", "netns", "exec", "peer"]
     finally:
+        # A namespace goes some time after its name; a link at once, and with it its other end.
+        for device in Path("/sys/class/net").glob("m[12]"):
+            ip("link", "delete", device.name)
         ip("netns", "delete", "peer")
         ip("mptcp", "endpoint", "flush")

@@ -9,13 +9,13 @@ import json
 from collections.abc import Awaitable, Callable
 
 import pytest
+from conftest import HANG_SECONDS
 from test_rest import TOKEN, Pretended
 
 from tributary_controller import rest
 from tributary_controller.access import Access
 from tributary_controller.connections import Limits, serve
 
-HANG_SECONDS = 30.0
 HEAD = f"Host: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
 GET = f"GET /v1/paths HTTP/1.1\r\n{HEAD}\r\n".encode()
 # Never reached in a test.

@@ -37,7 +37,7 @@ ASK = """
 import json, os, time, urllib.request
 
 def ask(url, **headers):
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while True:
         try:
             return urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10).read().decode()

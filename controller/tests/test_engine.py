@@ -5,13 +5,13 @@ import json
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
+from conftest import until
 
 TOKEN = "0123456789abcdef"
 REST = "127.0.0.1:8181"
@@ -69,15 +69,6 @@ def paths() -> dict[str, dict[str, Any]]:
     request = Request(f"http://{REST}/v1/paths?all=true", headers={"Authorization": f"Bearer {TOKEN}"})
     with urlopen(request, timeout=5) as answer:
         return {path["local"]: path for path in json.load(answer)["paths"]}
-
-
-def until(what: str, true: Any) -> None:
-    for _ in range(200):
-        with contextlib.suppress(OSError):
-            if true():
-                return
-        time.sleep(0.05)
-    raise AssertionError(f"not within 10 s: {what}")
 
 
 def test_a_path_dies_in_mid_play_and_the_engine_goes_on_over_quic(

@@ -4,10 +4,12 @@ import asyncio
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from ipaddress import ip_address
 
 import pytest
+from conftest import HANG_SECONDS
 
 from tributary_controller.backend import PathState
 from tributary_controller.mptcp.kernel import Kernel, command
@@ -46,8 +48,9 @@ def exchange(client: socket.socket) -> None:
 
 
 async def until(kernel: Kernel, client: socket.socket, wanted: dict[str, tuple[bool, bool]]) -> list[PathState]:
-    """Polls until the paths, by local address, are (enabled, up) as wanted; fails after ten seconds."""
-    for _ in range(200):
+    """Polls until the paths, by local address, are (enabled, up) as wanted."""
+    limit = time.monotonic() + HANG_SECONDS
+    while time.monotonic() < limit:
         exchange(client)
         kernel.handle_snapshot(await kernel.refresh())
         paths = kernel.paths()

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from conftest import HANG_SECONDS
 
 from tributary_controller.openflow import server
 from tributary_controller.openflow.network import Network, Wanted
@@ -35,4 +36,4 @@ def test_strangers_do_not_keep_a_switch_out(recorded: list[bytes], monkeypatch: 
             for _, writer in [*strangers, switch, *later]:
                 writer.close()
 
-    asyncio.run(asyncio.wait_for(run(), 30))
+    asyncio.run(asyncio.wait_for(run(), HANG_SECONDS))

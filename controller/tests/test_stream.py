@@ -6,6 +6,8 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 
+from conftest import HANG_SECONDS
+
 from tributary_controller.openflow.stream import Stream
 
 
@@ -35,7 +37,7 @@ def connected(work: Callable[[Stream, Reader, socket.socket], Awaitable[None]]) 
             reader = Reader()
             stream = Stream(near, reader, time.monotonic)
             with contextlib.closing(far):
-                await asyncio.wait_for(work(stream, reader, far), 30)
+                await asyncio.wait_for(work(stream, reader, far), HANG_SECONDS)
             stream.abort()
 
     asyncio.run(run())
