@@ -1,5 +1,5 @@
-"""Switches and the path controller between client and server of an emulated network: `tributary-lab emu run --sdn`, and the
-decision engine's experiment."""
+"""Switches and the path controller between client and server of an emulated network, `tributary-lab emu run --sdn`, and
+the decision engine's experiment."""
 
 import json
 import os

@@ -4,8 +4,8 @@
         PYTHON -m tributary_controller.lab.emulated [--server COMMAND] -- COMMAND...
 
 Each path of the scenario is a link between two switches, one at the client's radio and one at the server's: as in life,
-a radio cannot use another one's link. `tributary-lab emu run --sdn` gives these commands. The client's command finds the
-emulator's variables, the controller's REST interface at TRIBUTARY_CONTROLLER, and the file with its token at
+a radio cannot use another one's link. `tributary-lab emu run --sdn` gives these commands. The client's command finds
+the emulator's variables, the controller's REST interface at TRIBUTARY_CONTROLLER, and the file with its token at
 TRIBUTARY_CONTROLLER_TOKEN. Ends with the command's exit status.
 """
 

@@ -1,4 +1,5 @@
-"""Carries Ethernet frames over the paths of `tributary-lab emu`, whose links are IP only: one UDP datagram for each frame.
+"""Carries Ethernet frames over the paths of `tributary-lab emu`, whose links are IP only: one UDP datagram for each
+frame.
 
 A process of its own in the emulator's client namespace, `python -m tributary_controller.lab.tunnel SERVER_PID PATH...`.
 PATH is NEAR:CLIENT_ADDRESS:SERVER_ADDRESS:FAR; frames of interface NEAR leave as datagrams on the client's side, cross
