@@ -11,6 +11,7 @@ pub mod quantity;
 use clap::Parser;
 use std::process::ExitCode;
 use tributary_report::machine;
+use tributary_types::printable;
 
 pub use progress::Progress;
 
@@ -28,11 +29,19 @@ pub fn main<C: Parser>(run: impl FnOnce(C) -> anyhow::Result<ExitCode>) -> ExitC
     })
 }
 
-/// An error and its causes in one line. A cause that the error's own text contains is left out.
+/// An error and its causes in one line. A cause that the error's own text contains is left out. A peer may have written
+/// parts of the text.
 fn line(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |line, cause| match line.as_str() {
-        "" => cause,
-        known if known.contains(&cause) => line,
-        known => format!("{known}: {cause}"),
+    error.chain().map(|cause| printable_lines(&cause.to_string())).fold(String::new(), |line, cause| {
+        match line.as_str() {
+            "" => cause,
+            known if known.contains(&cause) => line,
+            known => format!("{known}: {cause}"),
+        }
     })
+}
+
+/// The text without characters that a terminal obeys, but with its line ends.
+fn printable_lines(text: &str) -> String {
+    text.lines().map(printable).collect::<Vec<_>>().join("\n")
 }

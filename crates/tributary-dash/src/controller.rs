@@ -18,7 +18,7 @@ use tributary_net::transport::{TransportConfig, TransportError, TransportName};
 use tributary_net::{PathConfig, PathError};
 use tributary_player::dash::mpd::Request;
 use tributary_player::engine::PathReport;
-use tributary_types::{Instant, PathId};
+use tributary_types::{Instant, PathId, printable};
 
 use crate::fetch::{FetchError, HttpConnection, Line, split};
 
@@ -151,7 +151,8 @@ impl Judge {
     /// # Errors
     /// [`ControllerError`] names the path and the impossible value.
     pub fn read(&mut self, now: Instant, answer: &[u8]) -> Result<Vec<(Path, PathReport)>, ControllerError> {
-        let Paths { paths } = serde_json::from_slice(answer)?;
+        let Paths { mut paths } = serde_json::from_slice(answer)?;
+        paths.iter_mut().for_each(|path| path.id = printable(&path.id));
         if paths.len() > PATHS {
             return Err(ControllerError::Excess(paths.len()));
         }

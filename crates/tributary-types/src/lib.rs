@@ -4,10 +4,12 @@
 
 mod id;
 mod rng;
+mod text;
 mod time;
 mod units;
 
 pub use id::{DataSeq, PathId, StreamId, SubflowId};
 pub use rng::Rng;
+pub use text::printable;
 pub use time::Instant;
 pub use units::{Bitrate, DataSize};

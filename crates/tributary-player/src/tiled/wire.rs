@@ -5,6 +5,7 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use thiserror::Error;
+use tributary_types::printable;
 use tributary_video::projection::Projection;
 use tributary_video::rd::{RdTable, TableError, TableLayout, TileCells};
 use tributary_video::tiles::{GridError, MOST_TILES, TileGrid};
@@ -216,7 +217,7 @@ pub(super) fn body(kind: u8, mut bytes: Bytes) -> Result<TiledMessage, WireError
         MENU => TiledMessage::Menu { gop: bytes.get_u32(), cells: bytes },
         TILE => tile(bytes)?,
         SERVED => TiledMessage::Served { asked: bytes.get_u64(), sent: bytes.get_u64() },
-        REFUSED => TiledMessage::Refused { reason: String::from_utf8_lossy(&bytes).into_owned() },
+        REFUSED => TiledMessage::Refused { reason: printable(&String::from_utf8_lossy(&bytes)) },
         _ => return Err(WireError::Length { kind, length }),
     })
 }

@@ -5,6 +5,7 @@ use crate::cli::StatusArguments;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -159,11 +160,29 @@ async fn live(watch: Watch) {
 #[derive(Debug)]
 pub(super) struct LogWriter;
 
+/// The log's formatter passes one message at a time. A message stays one line, whoever wrote parts of it.
+fn one_line(message: &[u8]) -> Cow<'_, [u8]> {
+    let (text, end) = match message.strip_suffix(b"\n") {
+        Some(text) => (text, &b"\n"[..]),
+        None => (message, &b""[..]),
+    };
+    if !text.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+        return Cow::Borrowed(message);
+    }
+    let escaped = text.iter().flat_map(|byte| match byte {
+        b'\n' => &b"\\n"[..],
+        b'\r' => &b"\\r"[..],
+        byte => std::slice::from_ref(byte),
+    });
+    Cow::Owned(escaped.chain(end).copied().collect())
+}
+
 impl Write for LogWriter {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        let line = one_line(text);
         match LIVE.get() {
-            Some(bar) => bar.suspend(|| io::stderr().write_all(text))?,
-            None => io::stderr().write_all(text)?,
+            Some(bar) => bar.suspend(|| io::stderr().write_all(&line))?,
+            None => io::stderr().write_all(&line)?,
         }
         Ok(text.len())
     }
@@ -344,6 +363,12 @@ fn bytes(count: f64) -> String {
 mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn a_log_message_stays_one_line() {
+        assert_eq!(*one_line(b"INFO a message\n"), *b"INFO a message\n");
+        assert_eq!(*one_line(b"INFO done\nINFO forged\r\n"), *b"INFO done\\nINFO forged\\r\n");
+    }
 
     #[test]
     fn a_socket_on_which_no_process_listens_is_removed() {

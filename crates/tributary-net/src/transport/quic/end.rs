@@ -7,6 +7,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
+use tributary_types::printable;
 
 use super::super::super::stream::{RecvHalf, SendHalf};
 use super::super::super::{
@@ -34,7 +35,8 @@ pub(in super::super::super) struct Connection {
 }
 
 fn failed(error: impl std::fmt::Display) -> TransportError {
-    TransportError::Quic(error.to_string())
+    // The peer's reason for its close may be part of it.
+    TransportError::Quic(printable(&error.to_string()))
 }
 
 fn ended(error: ConnectionError) -> TransportError {
