@@ -3,8 +3,12 @@
 //! One turn: handle commands, read from the sockets, report each subflow's room to the session, drain the session
 //! (transmit, then events, then the timer), write. Turns repeat while they move bytes. The driver makes no decisions:
 //! the session and `Establish` decide when to connect, close or reset.
+//!
+//! A peer decides how much work its bytes are, so the work without a pause, and that under one lock, is limited by time
+//! ([`slice`]): what is left waits for the next turn, after the other sessions' drivers.
 
 mod gather;
+mod slice;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -16,9 +20,9 @@ use std::time::Duration;
 use socket2::SockRef;
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
-use tributary_proto::Event;
-use tributary_proto::establish::{LINGER, SMALL_SEGMENT};
+use tributary_proto::establish::LINGER;
 use tributary_proto::room::CLOSING_ROOM;
+use tributary_proto::{Event, ProtocolError};
 use tributary_types::{Instant, PathId, SubflowId};
 
 use crate::budget;
@@ -30,9 +34,12 @@ use crate::shared::{Command, Shared, State};
 use crate::stats::SubflowReport;
 use crate::subflow::Subflow;
 use gather::{Gathered, gather_subflow};
+use slice::Slice;
 
-/// Number of turns before the driver yields to other tasks.
+/// Number of turns before the driver yields to other tasks, if its slice of time is not over sooner.
 const TURNS: usize = 8;
+/// Writes of the session after which the clock is read.
+const TRANSMITS: usize = 16;
 /// Shortest timer, the resolution of the runtime's clock.
 const TICK: Duration = Duration::from_millis(1);
 
@@ -46,6 +53,8 @@ pub(crate) struct Driver {
     /// The time for which the timer is set.
     armed: Instant,
     gathered: Gathered,
+    /// The subflow that is read first in the next turn: the one at which the last turn's slice was over.
+    reads_from: SubflowId,
     /// Reasons of subflows that ended, until the session reports their end.
     reasons: BTreeMap<SubflowId, String>,
     actions: Vec<Event>,
@@ -73,6 +82,7 @@ impl Driver {
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
             armed: Instant::ZERO,
             gathered: Gathered::default(),
+            reads_from: SubflowId(0),
             reasons: BTreeMap::new(),
             actions: Vec::new(),
             in_turn: false,
@@ -82,16 +92,16 @@ impl Driver {
     }
 
     /// One turn; returns whether it moved any bytes.
-    fn turn(&mut self, cx: &mut Context<'_>) -> bool {
-        self.gather(cx);
+    fn turn(&mut self, cx: &mut Context<'_>, slice: &Slice) -> bool {
+        let mut moved = self.gather(cx, slice);
         let now = self.shared.now();
         let shared = self.shared.clone();
         let mut state = shared.lock();
-        let mut moved = self.feed(&mut state, now);
+        moved |= self.feed(&mut state, now, slice);
         state.share_memory(now);
         let kept = budget::kept(state.session.memory().blocks);
         self.subflows.values_mut().for_each(|subflow| subflow.keep(kept));
-        moved |= self.drain(&mut state, now);
+        moved |= self.drain(&mut state, now, slice);
         let attempts = self.connector.as_ref().and_then(Connector::poll_timeout);
         let deadline = state.session.poll_timeout().into_iter().chain(attempts).min();
         if !state.driver.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
@@ -109,18 +119,28 @@ impl Driver {
 
     // ---- from the sockets
 
-    fn gather(&mut self, cx: &mut Context<'_>) {
+    /// Reads the sockets, in turn, until the slice is over; returns whether it was over too soon. Subflows whose last
+    /// input waits are not read.
+    fn gather(&mut self, cx: &mut Context<'_>, slice: &Slice) -> bool {
         let gathered = &mut self.gathered;
         while let Poll::Ready(Some(command)) = self.commands.poll_recv(cx) {
             gathered.commands.push(command);
         }
         let now = self.shared.now();
-        for subflow in self.subflows.values_mut() {
-            gather_subflow(gathered, subflow, now, cx);
-        }
+        let first = self.reads_from;
+        let mut unread = None;
+        let mut gather = |subflow: &mut Subflow| {
+            if !gather_subflow(gathered, subflow, now, (cx, slice)) {
+                unread.get_or_insert(subflow.id);
+            }
+        };
+        self.subflows.range_mut(first..).for_each(|(_, subflow)| gather(subflow));
+        self.subflows.range_mut(..first).for_each(|(_, subflow)| gather(subflow));
+        self.reads_from = unread.unwrap_or(SubflowId(0));
+        unread.is_some()
     }
 
-    fn feed(&mut self, state: &mut State, now: Instant) -> bool {
+    fn feed(&mut self, state: &mut State, now: Instant, slice: &Slice) -> bool {
         let mut gathered = std::mem::take(&mut self.gathered);
         let mut moved = !gathered.commands.is_empty() || !gathered.inputs.is_empty();
         moved |= !gathered.accepted.is_empty() || !gathered.refused.is_empty();
@@ -140,16 +160,13 @@ impl Driver {
         for (id, error) in gathered.refused.drain(..) {
             self.failed(state, now, id, error);
         }
-        for (id, data, begins) in gathered.inputs.drain(..) {
-            if !self.subflows.contains_key(&id) {
-                continue;
-            }
-            if let Err(error) = state.session.handle_block(now, id, data, begins) {
-                tracing::warn!(%id, %error, "protocol error; the session ends");
-                self.actions.push(Event::CloseSubflow { subflow: id, abort: true });
-            }
-        }
-        for (id, reason) in gathered.ended.drain(..) {
+        self.input(state, now, &mut gathered, slice);
+        // A subflow ends after its input.
+        let (waiting, ended) =
+            gathered.ended.drain(..).partition(|(id, _)| gathered.inputs.iter().any(|(of, ..)| of == id));
+        gathered.ended = waiting;
+        let ended: Vec<_> = ended;
+        for (id, reason) in ended {
             if self.subflows.contains_key(&id) {
                 self.reasons.insert(id, reason);
                 self.failed(state, now, id, HandshakeError::HungUp);
@@ -167,6 +184,28 @@ impl Driver {
         }
         self.gathered = gathered;
         moved
+    }
+
+    /// Passes input to the session until the slice is over.
+    fn input(&mut self, state: &mut State, now: Instant, gathered: &mut Gathered, slice: &Slice) {
+        while let Some((id, mut data, begins)) = gathered.inputs.pop_front() {
+            if !self.subflows.contains_key(&id) {
+                continue;
+            }
+            match state.session.handle_part(now, id, &mut data, begins) {
+                Ok(()) if data.is_empty() => {}
+                Ok(()) => gathered.inputs.push_front((id, data, false)),
+                // The session has dropped the subflow, and the driver is about to.
+                Err(ProtocolError::UnknownSubflow(_)) => {}
+                Err(error) => {
+                    tracing::warn!(%id, %error, "protocol error; the session ends");
+                    self.actions.push(Event::CloseSubflow { subflow: id, abort: true });
+                }
+            }
+            if slice.is_over() {
+                return;
+            }
+        }
     }
 
     fn command(&mut self, state: &mut State, now: Instant, command: Command) {
@@ -309,7 +348,7 @@ impl Driver {
 
     // ---- to the sockets
 
-    fn drain(&mut self, state: &mut State, now: Instant) -> bool {
+    fn drain(&mut self, state: &mut State, now: Instant, slice: &Slice) -> bool {
         if state.session.poll_timeout().is_some_and(|at| at <= now) {
             state.session.handle_timeout(now);
         }
@@ -318,13 +357,13 @@ impl Driver {
         }
         let mut moved = false;
         loop {
-            moved |= self.transmit(state, now);
+            moved |= self.transmit(state, now, slice);
             let closed = state.session.is_closed();
             if closed && state.closed.is_none() {
                 for &id in self.subflows.keys() {
                     state.session.handle_room(id, CLOSING_ROOM);
                 }
-                moved |= self.transmit(state, now);
+                moved |= self.transmit(state, now, slice);
             }
             while let Some(event) = state.session.poll_event() {
                 self.event(state, now, event);
@@ -336,15 +375,19 @@ impl Driver {
         }
     }
 
-    fn transmit(&mut self, state: &mut State, now: Instant) -> bool {
-        let mut moved = false;
+    /// Hands the session's output to the subflows, until there is no more or the slice is over.
+    fn transmit(&mut self, state: &mut State, now: Instant, slice: &Slice) -> bool {
+        let mut count = 0;
         while let Some(transmit) = state.session.poll_transmit(now) {
-            moved = true;
             if let Some(subflow) = self.subflows.get_mut(&transmit.subflow) {
                 subflow.push(transmit);
             }
+            count += 1;
+            if count % TRANSMITS == 0 && slice.is_over() {
+                break;
+            }
         }
-        moved
+        count > 0
     }
 
     fn event(&mut self, state: &mut State, now: Instant, event: Event) {
@@ -362,7 +405,7 @@ impl Driver {
                 self.tell_path(state, now, changed);
             }
             Event::PathRemoved { path } => state.forget_path(path),
-            Event::SmallSegments { path, small } => warn_of_segments(state, path, small),
+            Event::SmallSegments { path, small } => state.paths.warn_of_segments(path, small),
             Event::PathBack { path } => {
                 let changed = state.paths.back(now, path);
                 self.tell_path(state, now, changed);
@@ -422,13 +465,17 @@ impl Future for Driver {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let slice = Slice::begin();
         for _ in 0..TURNS {
             self.in_turn = true;
-            let moved = self.turn(cx);
+            let moved = self.turn(cx, &slice);
             self.in_turn = false;
             if !moved {
                 let over = self.shared.lock().closed.is_some();
                 return if over && self.actions.is_empty() { Poll::Ready(()) } else { Poll::Pending };
+            }
+            if slice.is_over() {
+                break;
             }
         }
         cx.waker().wake_by_ref();
@@ -441,20 +488,5 @@ impl Drop for Driver {
         if self.in_turn {
             self.shared.driver_gone("its driver panicked");
         }
-    }
-}
-
-/// Logs how a path is connected and why.
-fn warn_of_segments(state: &State, path: PathId, small: bool) {
-    let name = state.paths.name(path).unwrap_or_default();
-    if small {
-        tracing::warn!(
-            "path {name}: connections are established and long packets do not pass (a path MTU black hole?); it is \
-             connected with segments of {SMALL_SEGMENT} bytes"
-        );
-    } else {
-        tracing::info!(
-            "path {name}: small segments do not pass either; it is connected with full-size ones again"
-        );
     }
 }

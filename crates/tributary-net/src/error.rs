@@ -7,7 +7,6 @@ use thiserror::Error;
 use tributary_proto::ConfigError;
 
 use crate::handshake::HandshakeError;
-use crate::hello::HelloError;
 
 /// How a session ended.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -49,17 +48,11 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// Whether trying again is useless until the configuration changes. Errors that a device in between can cause,
-    /// such as a network with a login page, are not permanent.
+    /// Whether trying again is useless until the configuration changes. See [`HandshakeError::is_fatal`].
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         match self {
-            Self::Handshake(error) => matches!(
-                error,
-                HandshakeError::HungUp
-                    | HandshakeError::Congestion(_)
-                    | HandshakeError::Hello(HelloError::Version(_))
-            ),
+            Self::Handshake(error) => error.is_fatal(),
             Self::Interfaces(_) | Self::Closed(_) => false,
             Self::Config(_) | Self::Paths(_) | Self::SameRadio(_) | Self::Tls(_) => true,
         }

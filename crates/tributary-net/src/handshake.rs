@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
-use rustls::{ClientConfig, ServerConfig};
+use rustls::ClientConfig;
 use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -20,19 +20,19 @@ use tributary_types::{PathId, SubflowId};
 
 use crate::config::Common;
 use crate::hello::{
-    Answer, Auth, BINDING_LENGTH, Binding, HELLO_LENGTH, Hello, HelloError, Intent, Mode, REPLY_LENGTH,
-    Refusal, SessionSecret, SessionTag,
+    Answer, Auth, BINDING_LENGTH, Binding, HELLO_LENGTH, Hello, HelloError, Intent, LAST_UNNAMED, Mode, Peer,
+    REPLY_LENGTH, Refusal, START, SessionSecret, SessionTag, check_start,
 };
 use crate::key::Key;
 use crate::sockopt::{self, CongestionError};
 use crate::ticket::{self, PROOF_LENGTH, TICKET_LENGTH, Ticket};
 use crate::tls::record::{Opener, RecordError, Sealer};
-use crate::tls::{self, TlsError};
+use crate::tls::{self, Acceptor, Secured, TlsError};
 
 /// Bytes of a challenge: magic, version, three zeros, 32 random bytes. The start of a ticket message has the same
 /// length.
 const CHALLENGE_LENGTH: usize = START_LENGTH + BINDING_LENGTH;
-const START_LENGTH: usize = 8;
+const START_LENGTH: usize = START.len();
 /// Time limit of reading from a refused client, and number of bytes read. A client cannot have sent more bytes by
 /// then.
 const REFUSED_READ_TIME: std::time::Duration = std::time::Duration::from_secs(1);
@@ -52,9 +52,11 @@ pub enum HandshakeError {
     /// The connection broke.
     #[error("the connection broke during the handshake: {0}")]
     Io(#[from] io::Error),
-    /// The server closed the connection after the hello.
+    /// The server, or something on the path, closed the connection before it proved that it has the key, or instead of an
+    /// answer.
     #[error(
-        "the server refused the handshake: wrong key, a plaintext/TLS mismatch, or not a Tributary server"
+        "the connection was closed without an answer: wrong key, a plaintext/TLS mismatch, a server that is busy, or \
+         something else than a Tributary server (a load balancer without a server, a network with a login page)"
     )]
     HungUp,
     /// TLS failed.
@@ -95,15 +97,12 @@ impl HandshakeError {
         matches!(self, Self::UnknownSession | Self::Refused(Refusal::SessionEnded))
     }
 
-    /// Whether trying again is useless until the configuration changes. An answer in another protocol is not
-    /// permanent: a network with a login page gives it instead of the server until the user has logged in.
+    /// Whether trying again is useless until the configuration changes: this machine's own errors, and refusals by a server
+    /// that has proved the key, for a reason that does not pass. Anything else can be forged by a device on the path, or
+    /// passes: a network with a login page, a load balancer without a server, a server that is being updated.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
-        match self {
-            Self::HungUp | Self::Tls(TlsError::Tls(_)) | Self::Congestion(_) => true,
-            Self::Hello(error) => *error != HelloError::Garbage,
-            _ => false,
-        }
+        matches!(self, Self::Congestion(_) | Self::Refused(Refusal::Other(_)))
     }
 
     /// What the error means for the path and the session.
@@ -197,18 +196,6 @@ pub(crate) fn prepared_socket(address: SocketAddr, common: &Common) -> Result<So
     Ok(socket)
 }
 
-/// The first bytes of a message in plaintext mode.
-fn start() -> [u8; START_LENGTH] {
-    [b'T', b'R', b'I', b'B', crate::hello::VERSION, 0, 0, 0]
-}
-
-fn check_start(bytes: &[u8]) -> Result<(), HelloError> {
-    if bytes[..4] != start()[..4] {
-        return Err(HelloError::Garbage);
-    }
-    if bytes[4] == crate::hello::VERSION { Ok(()) } else { Err(HelloError::Version(bytes[4])) }
-}
-
 /// Client: sends a ticket on a fresh connection, for the session that it will join if there is one, and does the TLS
 /// or plaintext handshake. When this returns, the server has proved that it has the key.
 pub(crate) async fn protect(
@@ -227,16 +214,25 @@ pub(crate) async fn protect(
                 TlsError::Stranger(error) => error.into(),
                 other => other.into(),
             })?;
-            Ok(Channel { stream, security: Some((done.sealer, done.opener)), binding: done.binding })
+            let names_version = done.names_version;
+            let mut channel = done.into_channel(stream);
+            if !names_version {
+                // The start of a hello tells an old server this program's version; it answers nothing.
+                let mut hello = [0; HELLO_LENGTH];
+                hello[..START_LENGTH].copy_from_slice(&START);
+                channel.send(&hello).await?;
+                return Err(HelloError::Version { peer: Peer::Server, version: LAST_UNNAMED }.into());
+            }
+            Ok(channel)
         }
         Tls::Off => {
             let ticket = ticket.seal(&common.key, Mode::Plaintext);
-            stream.write_all(&[&start()[..], &ticket].concat()).await.map_err(hung_up)?;
+            stream.write_all(&[&START[..], &ticket].concat()).await.map_err(hung_up)?;
             let mut challenge = [0; CHALLENGE_LENGTH + PROOF_LENGTH];
             // An answer in another protocol may be shorter than a challenge, so its beginning is checked first.
             let (first, rest) = challenge.split_at_mut(START_LENGTH);
             stream.read_exact(first).await.map_err(hung_up)?;
-            check_start(first)?;
+            check_start(first, Peer::Server)?;
             stream.read_exact(rest).await.map_err(hung_up)?;
             let (challenge, proof) = challenge.split_at(CHALLENGE_LENGTH);
             ticket::verify_challenge(&common.key, &ticket, challenge, proof)?;
@@ -251,31 +247,81 @@ pub(crate) async fn protect(
 /// allows it.
 pub(crate) async fn protect_accepted(
     mut stream: TcpStream,
-    tls: &Tls<ServerConfig>,
+    tls: &Tls<Acceptor>,
     key: &Key,
     admit: impl FnOnce(Ticket) -> Result<(), HelloError>,
 ) -> Result<Channel, HandshakeError> {
     match tls {
         Tls::On(config) => {
             let open = |bytes: &[u8]| admit(Ticket::open(key, Mode::Tls, bytes)?);
-            let done = tls::accept(&mut stream, config.clone(), open).await.map_err(|error| match error {
+            let done = tls::accept(&mut stream, config, open).await.map_err(|error| match error {
                 TlsError::Stranger(error) => error.into(),
                 other => HandshakeError::from(other),
             })?;
-            Ok(Channel { stream, security: Some((done.sealer, done.opener)), binding: done.binding })
+            let names_version = done.names_version;
+            let mut channel = done.into_channel(stream);
+            if !names_version {
+                let error = tell_version(&mut channel).await?;
+                channel.let_go().await;
+                return Err(error.into());
+            }
+            Ok(channel)
         }
         Tls::Off => {
-            let mut message = [0; START_LENGTH + TICKET_LENGTH];
-            stream.read_exact(&mut message).await?;
-            check_start(&message)?;
-            let ticket = std::array::from_fn(|i| message[START_LENGTH + i]);
+            // The ticket of another version may have another length.
+            let mut start = [0; START_LENGTH];
+            stream.read_exact(&mut start).await?;
+            if let Err(error) = check_start(&start, Peer::Client) {
+                if error != HelloError::Garbage {
+                    stream.write_all(&START).await?;
+                    let_go(stream).await;
+                }
+                return Err(error.into());
+            }
+            let mut ticket = [0; TICKET_LENGTH];
+            stream.read_exact(&mut ticket).await?;
             admit(Ticket::open(key, Mode::Plaintext, &ticket)?)?;
             let binding = Binding { mode: Mode::Plaintext, bytes: random()? };
-            let challenge = [&start()[..], &binding.bytes].concat();
+            let challenge = [&START[..], &binding.bytes].concat();
             let proof = ticket::challenge_proof(key, &ticket, &challenge);
             stream.write_all(&[&challenge[..], &proof].concat()).await?;
             Ok(Channel { stream, security: None, binding })
         }
+    }
+}
+
+/// Server: answers the hello of a client that has the key and an older version with the start of a reply, which tells it
+/// this program's version. Returns the error that names the client's version.
+async fn tell_version(channel: &mut Channel) -> Result<HelloError, HandshakeError> {
+    let hello: [u8; HELLO_LENGTH] = channel.receive().await?;
+    let named = check_start(&hello, Peer::Client).err();
+    let mut reply = [0; REPLY_LENGTH];
+    reply[..START_LENGTH].copy_from_slice(&START);
+    channel.send(&reply).await?;
+    Ok(named.unwrap_or(HelloError::Garbage))
+}
+
+/// Ends a refused connection so that the refusal arrives. What the client has sent is read and discarded, because unread
+/// input would turn the close into a reset. Time and bytes are limited.
+async fn let_go(mut stream: TcpStream) {
+    let _ = tokio::time::timeout(REFUSED_READ_TIME, async {
+        stream.shutdown().await?;
+        let mut thrown_away = [0; 4096];
+        let mut left = REFUSED_READ_BYTES;
+        while left > 0 {
+            match stream.read(&mut thrown_away).await? {
+                0 => break,
+                count => left = left.saturating_sub(count),
+            }
+        }
+        io::Result::Ok(())
+    })
+    .await;
+}
+
+impl Secured {
+    pub(crate) fn into_channel(self, stream: TcpStream) -> Channel {
+        Channel { stream, security: Some((self.sealer, self.opener)), binding: self.binding }
     }
 }
 
@@ -304,22 +350,9 @@ impl Channel {
         Ok(())
     }
 
-    /// Ends a refused connection so that the refusal arrives. What the client sent after its hello is read and
-    /// discarded, because unread input would turn the close into a reset. Time and bytes are limited.
-    pub(crate) async fn let_go(mut self) {
-        let _ = tokio::time::timeout(REFUSED_READ_TIME, async {
-            self.stream.shutdown().await?;
-            let mut thrown_away = [0; 4096];
-            let mut left = REFUSED_READ_BYTES;
-            while left > 0 {
-                match self.stream.read(&mut thrown_away).await? {
-                    0 => break,
-                    count => left = left.saturating_sub(count),
-                }
-            }
-            io::Result::Ok(())
-        })
-        .await;
+    /// Ends a refused connection so that the refusal arrives.
+    pub(crate) async fn let_go(self) {
+        let_go(self.stream).await;
     }
 
     /// Reads one handshake message of exactly `N` bytes.

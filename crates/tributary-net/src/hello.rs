@@ -15,6 +15,8 @@ use crate::key::Key;
 const MAGIC: [u8; 4] = *b"TRIB";
 /// Version of the handshake and of the frames that follow.
 pub(crate) const VERSION: u8 = tributary_proto::wire::VERSION;
+/// The newest version that does not name itself in the TLS handshake.
+pub(crate) const LAST_UNNAMED: u8 = 4;
 /// Bytes of a client hello.
 pub(crate) const HELLO_LENGTH: usize = 112;
 /// Bytes of a client hello before its proof of the session and its MAC.
@@ -121,15 +123,47 @@ impl Refusal {
     }
 }
 
+/// The other end of a handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// It connects.
+    Client,
+    /// It listens.
+    Server,
+}
+
+impl Peer {
+    /// The error for a peer that speaks this version, if it is another one than ours.
+    pub(crate) fn check(self, version: u8) -> Result<(), HelloError> {
+        if version == VERSION { Ok(()) } else { Err(HelloError::Version { peer: self, version }) }
+    }
+}
+
+impl core::fmt::Display for Peer {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        })
+    }
+}
+
 /// Why a handshake message is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum HelloError {
     /// The bytes are not a handshake message.
     #[error("the peer does not speak the Tributary protocol")]
     Garbage,
-    /// The peer speaks another version.
-    #[error("the peer speaks protocol version {0}, this program version {VERSION}")]
-    Version(u8),
+    /// The peer speaks another version of the wire format; one of the programs is older and must be replaced.
+    #[error(
+        "the {peer} speaks wire format {version}, this program {VERSION}; install the same release on both"
+    )]
+    Version {
+        /// Which end the peer is.
+        peer: Peer,
+        /// Its version. [`Peer::Server`] with [`LAST_UNNAMED`]: this or an older one.
+        version: u8,
+    },
     /// A ticket that was used before.
     #[error("a ticket was used twice: this is a replay of an overheard connection")]
     Replayed,
@@ -272,7 +306,7 @@ impl<'a> Auth<'a> {
         hello: &[u8; HELLO_LENGTH],
         bytes: &[u8; REPLY_LENGTH],
     ) -> Result<(Answer, SessionTag), HelloError> {
-        check_start(bytes)?;
+        check_start(bytes, Peer::Server)?;
         let (body, mac) = bytes.split_at(24);
         hmac::verify(self.reply_secret(body[5]), &self.context(b"server", [hello, body]), mac)
             .map_err(|_| HelloError::WrongKey)?;
@@ -292,11 +326,15 @@ impl<'a> Auth<'a> {
     }
 }
 
-fn check_start(bytes: &[u8]) -> Result<(), HelloError> {
+/// The first bytes of a message in plaintext mode, and of the answer to a client of another version.
+pub(crate) const START: [u8; 8] = [MAGIC[0], MAGIC[1], MAGIC[2], MAGIC[3], VERSION, 0, 0, 0];
+
+/// Checks the first bytes of a message from `peer`: five or more.
+pub(crate) fn check_start(bytes: &[u8], peer: Peer) -> Result<(), HelloError> {
     if bytes[..4] != MAGIC {
         return Err(HelloError::Garbage);
     }
-    if bytes[4] == VERSION { Ok(()) } else { Err(HelloError::Version(bytes[4])) }
+    peer.check(bytes[4])
 }
 
 impl Hello {
@@ -320,7 +358,7 @@ impl Hello {
 
     /// Parses a hello without checking its MAC.
     pub(crate) fn decode(bytes: &[u8; HELLO_LENGTH]) -> Result<Self, HelloError> {
-        check_start(bytes)?;
+        check_start(bytes, Peer::Client)?;
         let array = |at: usize| -> [u8; 16] { std::array::from_fn(|i| bytes[at + i]) };
         let intent = match bytes[5] {
             KIND_NEW => Intent::New,

@@ -39,7 +39,7 @@ pub use config::{
 pub use error::{ConnectError, ListenError, SessionClosed};
 pub use events::{Happening, SessionEvent};
 pub use handshake::HandshakeError;
-pub use hello::{HelloError, Refusal};
+pub use hello::{HelloError, Peer, Refusal};
 pub use key::{KEY_PREFIX, Key, KeyError};
 pub use listener::Listener;
 pub use paths::{PathState, PathStatus};

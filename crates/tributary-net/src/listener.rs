@@ -11,7 +11,6 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -60,16 +59,17 @@ struct Registry {
     keep_events: bool,
     limits: Limits,
     budget: Arc<Budget>,
-    tls: Tls<ServerConfig>,
+    tls: Tls<tls::Acceptor>,
     entries: Mutex<HashMap<SessionTag, Entry>>,
     fresh: mpsc::Sender<(Session, SocketAddr)>,
     /// Handshakes in progress.
     admission: Mutex<Admission>,
     /// Tickets that were received lately.
     tickets: Mutex<Tickets>,
-    /// Rate-limited log of refused handshakes: one for wrong keys, one for all other reasons, so that many of these
-    /// do not hide a wrong key.
+    /// Rate-limited log of refused handshakes: one for wrong keys, one for other versions, one for all other reasons, so that
+    /// many of these do not hide the others.
     wrong_keys: Seldom,
+    versions: Seldom,
     refused: Seldom,
     /// Connections that could not be accepted.
     starved: Seldom,
@@ -151,6 +151,7 @@ impl Listener {
             admission: Mutex::new(Admission::new(config.limits.half_open)),
             tickets: Mutex::new(Tickets::new(SystemTime::now())),
             wrong_keys: Seldom::default(),
+            versions: Seldom::default(),
             refused: Seldom::default(),
             starved: Seldom::default(),
         });
@@ -229,6 +230,7 @@ impl Registry {
                 Ok(Err(error)) => {
                     let seldom = match error {
                         HandshakeError::Hello(HelloError::WrongKey) => &registry.wrong_keys,
+                        HandshakeError::Hello(HelloError::Version { .. }) => &registry.versions,
                         _ => &registry.refused,
                     };
                     seldom.tell(|more| tracing::warn!(%from, "connection refused: {error}{more}"));
@@ -362,8 +364,7 @@ impl Registry {
             if !state.has_room(1, 0) {
                 return Err(OpenError::TooMany(state.session.subflow_stats().count()));
             }
-            state.session.set_metered(hello.path, hello.metered);
-            state.session.handle_subflow_open(now, hello.subflow, hello.path)
+            join(&mut state.session, now, &hello)
         });
         if let Err(error) = opened {
             let refusal = refusal_of(error);
@@ -380,10 +381,7 @@ impl Registry {
         hello: Hello,
         reply: &[u8],
     ) -> Result<Result<(), Refusal>, HandshakeError> {
-        let opened = shared.change(|state, now| {
-            state.session.set_metered(hello.path, hello.metered);
-            state.session.handle_subflow_open(now, hello.subflow, hello.path)
-        });
+        let opened = shared.change(|state, now| join(&mut state.session, now, &hello));
         match opened {
             Ok(()) => self.hand_over(shared, channel, hello, reply).await.map(Ok),
             Err(error) => Ok(Err(refusal_of(error))),
@@ -455,6 +453,13 @@ impl Drop for Announced<'_> {
             let _ = self.shared.commands.send(Command::Broken(subflow));
         }
     }
+}
+
+/// Adds the subflow of a hello to the session. A hello that the session refuses changes nothing.
+fn join(session: &mut Machine, now: tributary_types::Instant, hello: &Hello) -> Result<(), OpenError> {
+    session.handle_subflow_open(now, hello.subflow, hello.path)?;
+    session.set_metered(hello.path, hello.metered).expect("a subflow was just opened on the path");
+    Ok(())
 }
 
 fn refusal_of(error: OpenError) -> Refusal {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tributary_proto::SubflowStats;
+use tributary_proto::establish::SMALL_SEGMENT;
 use tributary_types::{Instant, PathId, SubflowId};
 
 /// State of a path.
@@ -188,6 +189,21 @@ impl Paths {
 
     pub(crate) fn name(&self, path: PathId) -> Option<&str> {
         Some(&self.0.get(&path)?.status.name)
+    }
+
+    /// Logs with which segments the path is connected from now on, and why.
+    pub(crate) fn warn_of_segments(&self, path: PathId, small: bool) {
+        let name = self.name(path).unwrap_or_default();
+        if small {
+            tracing::warn!(
+                "path {name}: connections are established and long packets do not pass (a path MTU black hole?); it \
+                 is connected with segments of {SMALL_SEGMENT} bytes"
+            );
+        } else {
+            tracing::info!(
+                "path {name}: small segments do not pass either; it is connected with full-size ones again"
+            );
+        }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &PathStatus> {

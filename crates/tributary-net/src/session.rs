@@ -6,6 +6,7 @@ use std::task::Poll;
 
 use rustls::ClientConfig;
 use tokio::sync::broadcast;
+use tributary_proto::establish::Failure;
 use tributary_proto::{OpenStreamError, Session as Machine, Side};
 use tributary_types::{Instant, PathId};
 
@@ -23,6 +24,10 @@ use crate::tls;
 
 /// Close code of a session whose server accepted no connection.
 const CODE_REFUSED: u32 = 3;
+/// Code of the error when a session has opened its last stream.
+const CODE_USED_UP: u32 = 6;
+/// A session with fewer streams left than this, or than half of those it may open, needs a successor.
+const SPARE_STREAMS: u32 = 1024;
 
 /// A multipath session. Clones are handles to the same session; when the last handle and the last
 /// [`Stream`] are dropped, the session ends in order.
@@ -219,7 +224,8 @@ impl Session {
     /// goes first; zero is bulk.
     ///
     /// # Errors
-    /// [`SessionClosed`].
+    /// [`SessionClosed`]; with code 6 the session has opened as many streams as it may in its life, and those that are open
+    /// go on.
     pub async fn open_stream(&self, priority: u8) -> Result<Stream, SessionClosed> {
         poll_fn(|cx| {
             let opened = self.handle.0.change(|state, _| {
@@ -233,6 +239,11 @@ impl Session {
                 Ok(id) => Poll::Ready(Ok(Stream::new(self.handle.clone(), id))),
                 Err(OpenStreamError::TooMany(_)) => Poll::Pending,
                 Err(OpenStreamError::Closed) => Poll::Ready(Err(self.reason())),
+                Err(error @ OpenStreamError::UsedUp) => Poll::Ready(Err(SessionClosed {
+                    code: CODE_USED_UP,
+                    reason: error.to_string(),
+                    by_peer: false,
+                })),
             }
         })
         .await
@@ -314,9 +325,33 @@ impl Session {
 
     /// Waits until the session has a subflow. Never returns if the session ends without one.
     pub(crate) async fn until_subflow(&self) {
+        self.wait_until(|state| state.session.subflow_stats().next().is_some()).await;
+    }
+
+    /// Waits until the session has no subflow and something has refused a connection to the server: the server may have
+    /// been started again, or a device on the path refuses connections. This proves nothing.
+    pub(crate) async fn refused(&self) {
+        self.wait_until(|state| {
+            let refused = |error: &HandshakeError| error.failure() == Failure::NobodyListens;
+            state.session.subflow_stats().next().is_none() && state.failures.values().any(refused)
+        })
+        .await;
+    }
+
+    /// Streams that this side can still open in the life of the session.
+    pub(crate) fn streams_left(&self) -> u32 {
+        self.handle.0.lock().session.streams_left()
+    }
+
+    /// Waits until the session can open only a few streams more.
+    pub(crate) async fn used_up(&self, of: u32) {
+        self.wait_until(|state| state.session.streams_left() < SPARE_STREAMS.min(of.div_ceil(2))).await;
+    }
+
+    async fn wait_until(&self, so: impl Fn(&State) -> bool) {
         poll_fn(|cx| {
             let mut state = self.handle.0.lock();
-            if state.session.subflow_stats().next().is_some() {
+            if so(&state) {
                 return Poll::Ready(());
             }
             state.wait(cx.waker());

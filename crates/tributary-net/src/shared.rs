@@ -281,8 +281,9 @@ impl State {
     /// Client: another path.
     pub(crate) fn add_path(&mut self, now: Instant, path: PathId, config: &PathConfig) {
         self.paths.add(now, path, || config.to_string());
-        self.session.set_metered(path, config.metered);
         self.session.add_path(now, path);
+        // The session has no path that was added after its end.
+        let _ = self.session.set_metered(path, config.metered);
     }
 
     /// A path was removed.

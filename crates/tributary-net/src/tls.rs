@@ -14,7 +14,6 @@ use std::sync::Arc;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs as provider, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::server::Acceptor;
 use rustls::{
     CertificateError, ClientConfig, Connection, DigitallySignedStruct, ServerConfig, SignatureScheme,
 };
@@ -22,12 +21,13 @@ use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::hello::{Binding, HelloError, Mode};
+use crate::hello::{self, Binding, HelloError, Mode, Peer};
 use crate::key::Key;
 use crate::ticket::{self, TICKET_LENGTH};
 use record::{Opener, Sealer};
 
 const EXPORTER_HELLO: &[u8] = b"EXPORTER-tributary-hello";
+const VERSION_PREFIX: &[u8] = b"tributary/";
 const EXPORTER_EPOCHS: &[u8] = b"EXPORTER-tributary-epochs";
 /// Maximum size of a TLS record without its header (RFC 8446 §5.2).
 const MAX_RECORD: usize = 16384 + 256;
@@ -51,8 +51,21 @@ pub enum TlsError {
     Stranger(#[from] HelloError),
 }
 
+/// The version of the wire format as the name of an application protocol. A client offers it behind its ticket, and the
+/// server selects it if it is its own.
+pub(crate) fn version_name() -> Vec<u8> {
+    [VERSION_PREFIX, hello::VERSION.to_string().as_bytes()].concat()
+}
+
+/// The version in such a name.
+fn named_version(name: &[u8]) -> Option<u8> {
+    std::str::from_utf8(name.strip_prefix(VERSION_PREFIX)?).ok()?.parse().ok()
+}
+
 /// A connection after its handshake: the keys of both directions, and the values that identify the connection.
 pub(crate) struct Secured {
+    /// The peer has named its version, which is ours. Otherwise it is older than these names.
+    pub names_version: bool,
     pub sealer: Sealer,
     pub opener: Opener,
     pub binding: Binding,
@@ -103,17 +116,34 @@ pub(crate) fn client_config(key: &Key) -> Result<Arc<ClientConfig>, rustls::Erro
     Ok(Arc::new(config))
 }
 
+/// The server's TLS settings.
+#[derive(Debug)]
+pub(crate) struct Acceptor {
+    current: Arc<ServerConfig>,
+    /// For clients that do not name their version: they do not expect the server to select a name.
+    unnamed: Arc<ServerConfig>,
+}
+
+impl Acceptor {
+    /// Settings without names of application protocols.
+    pub(crate) fn unnamed(&self) -> &ServerConfig {
+        &self.unnamed
+    }
+}
+
 /// The server's TLS settings, with a new certificate and the proof that its owner has the key.
-pub(crate) fn server_config(key: &Key) -> Result<Arc<ServerConfig>, rustls::Error> {
+pub(crate) fn server_config(key: &Key) -> Result<Arc<Acceptor>, rustls::Error> {
     let (chain, key) = proved_certificate(key)?;
-    let mut config = ServerConfig::builder_with_provider(Arc::new(suites()))
+    let mut unnamed = ServerConfig::builder_with_provider(Arc::new(suites()))
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()
         .with_single_cert(chain, key)?;
     // No session tickets after the handshake: the record layer used afterwards accepts only application data.
-    config.send_tls13_tickets = 0;
-    config.enable_secret_extraction = true;
-    Ok(Arc::new(config))
+    unnamed.send_tls13_tickets = 0;
+    unnamed.enable_secret_extraction = true;
+    let mut current = unnamed.clone();
+    current.alpn_protocols = vec![version_name()];
+    Ok(Arc::new(Acceptor { current: Arc::new(current), unnamed: Arc::new(unnamed) }))
 }
 
 /// Does the handshake as the client, which sends its ticket first.
@@ -122,33 +152,62 @@ pub(crate) async fn connect(
     config: Arc<ClientConfig>,
     ticket: &[u8; TICKET_LENGTH],
 ) -> Result<Secured, TlsError> {
+    connect_naming(stream, config, vec![ticket.to_vec(), version_name()]).await
+}
+
+/// Does the handshake as the client that offers these names.
+async fn connect_naming(
+    stream: &mut TcpStream,
+    config: Arc<ClientConfig>,
+    names: Vec<Vec<u8>>,
+) -> Result<Secured, TlsError> {
     let name = ServerName::try_from("tributary").map_err(|_| TlsError::NotTls)?;
-    let connection = rustls::ClientConnection::new_with_alpn(config, name, vec![ticket.to_vec()])?;
+    let connection = rustls::ClientConnection::new_with_alpn(config, name, names)?;
     shake(stream, Connection::Client(connection), true).await
 }
 
-/// Does the handshake as the server. `admit` gets the ticket before anything is computed or stored.
+/// Does the handshake as the server. `admit` gets the ticket before anything is computed or stored. A client that names
+/// another version is told the server's, without any protection: neither end draws any other conclusion from it.
 pub(crate) async fn accept(
     stream: &mut TcpStream,
-    config: Arc<ServerConfig>,
+    config: &Acceptor,
     admit: impl FnOnce(&[u8]) -> Result<(), HelloError>,
 ) -> Result<Secured, TlsError> {
     let mut first = Vec::new();
-    read_record(stream, &mut first, MAX_CLIENT_HELLO).await?;
-    let mut acceptor = Acceptor::default();
+    read_record(stream, &mut first, MAX_CLIENT_HELLO, Peer::Client).await?;
+    let mut acceptor = rustls::server::Acceptor::default();
     acceptor.read_tls(&mut first.as_slice())?;
     let accepted = acceptor.accept().map_err(|(error, _)| error)?.ok_or(TlsError::NotTls)?;
-    let hello = accepted.client_hello();
-    let ticket = hello.alpn().and_then(|mut names| names.next()).ok_or(HelloError::Garbage)?;
-    admit(ticket)?;
-    let connection = accepted.into_connection(config).map_err(|(error, _)| error)?;
+    let (ticket, version) = {
+        let hello = accepted.client_hello();
+        let mut names = hello.alpn().into_iter().flatten();
+        let ticket = names.next().ok_or(HelloError::Garbage)?.to_vec();
+        (ticket, names.find_map(named_version))
+    };
+    if let Some(Err(error)) = version.map(|version| Peer::Client.check(version)) {
+        stream.write_all(&hello::START).await?;
+        return Err(error.into());
+    }
+    admit(&ticket)?;
+    let config = if version.is_some() { &config.current } else { &config.unnamed };
+    let connection = accepted.into_connection(config.clone()).map_err(|(error, _)| error)?;
     shake(stream, Connection::Server(connection), false).await
 }
 
 /// Reads one record, head included.
-async fn read_record(stream: &mut TcpStream, record: &mut Vec<u8>, most: usize) -> Result<(), TlsError> {
+async fn read_record(
+    stream: &mut TcpStream,
+    record: &mut Vec<u8>,
+    most: usize,
+    peer: Peer,
+) -> Result<(), TlsError> {
     let mut head = [0; 5];
     stream.read_exact(&mut head).await?;
+    // A peer of another version names it instead of speaking TLS.
+    match hello::check_start(&head, peer) {
+        Err(HelloError::Garbage) | Ok(()) => {}
+        Err(version) => return Err(version.into()),
+    }
     let length = usize::from(u16::from_be_bytes([head[3], head[4]]));
     // 20 to 23 are the record types of TLS.
     if !(20..=23).contains(&head[0]) || length > most {
@@ -173,7 +232,7 @@ async fn shake(stream: &mut TcpStream, mut tls: Connection, client: bool) -> Res
         if !tls.is_handshaking() {
             break;
         }
-        read_record(stream, &mut bytes, MAX_RECORD).await?;
+        read_record(stream, &mut bytes, MAX_RECORD, if client { Peer::Server } else { Peer::Client }).await?;
         let mut unread = bytes.as_slice();
         while !unread.is_empty() {
             tls.read_tls(&mut unread)?;
@@ -202,11 +261,13 @@ async fn shake(stream: &mut TcpStream, mut tls: Connection, client: bool) -> Res
             c.export_keying_material(&mut epochs, EXPORTER_EPOCHS, None)?;
         }
     }
+    let names_version = tls.alpn_protocol().is_some();
     let secrets = tls.dangerous_extract_secrets()?;
     let (up, down) = epochs.split_at(32);
     let (ours, theirs) = if client { (up, down) } else { (down, up) };
     let binding = Binding { mode: Mode::Tls, bytes: binding };
-    Ok(Secured { sealer: Sealer::new(secrets.tx, ours)?, opener: Opener::new(secrets.rx, theirs)?, binding })
+    let (sealer, opener) = (Sealer::new(secrets.tx, ours)?, Opener::new(secrets.rx, theirs)?);
+    Ok(Secured { names_version, sealer, opener, binding })
 }
 
 /// Accepts a certificate that comes with its MAC under the key, if its owner signs the handshake.
@@ -252,4 +313,26 @@ impl ServerCertVerifier for ProvedCertificate {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
     }
+}
+
+#[cfg(test)]
+impl Acceptor {
+    /// What a server of version 4 does: it selects no name.
+    pub(crate) fn of_version_4(key: &Key) -> Self {
+        let unnamed = server_config(key).expect("TLS can be set up").unnamed.clone();
+        Self { current: unnamed.clone(), unnamed }
+    }
+}
+
+/// What a client of another version does: it names that version, or none.
+#[cfg(test)]
+pub(crate) async fn connect_as(
+    stream: &mut TcpStream,
+    key: &Key,
+    ticket: &[u8; TICKET_LENGTH],
+    version: Option<u8>,
+) -> Result<Secured, TlsError> {
+    let version = version.map(|version| [VERSION_PREFIX, version.to_string().as_bytes()].concat());
+    let names = core::iter::once(ticket.to_vec()).chain(version).collect();
+    connect_naming(stream, client_config(key)?, names).await
 }

@@ -58,14 +58,14 @@ pub enum Progress {
 pub enum Failure {
     /// A step exceeded its deadline.
     TimedOut,
-    /// Nothing listens at the server's address.
+    /// Nothing listens at the server's address, or something on the path says so.
     NobodyListens,
     /// The network or this machine reports that the path is unusable at present.
     Unreachable,
     /// The connection broke.
     Broken,
-    /// The peer did not prove that it knows the key: the keys differ, or something else answered, for example a
-    /// captive portal.
+    /// The peer did not prove that it knows the key: the keys or versions differ, or something else answered, for
+    /// example a captive portal.
     Stranger,
     /// The server knows the key and refuses the connection.
     TurnedDown,
@@ -152,8 +152,6 @@ pub struct Establish {
     failures: BTreeMap<PathId, u32>,
     /// An application waits for the session: paths are tried without back-off.
     hurry: bool,
-    /// The peer closed the subflow that ended last.
-    hung_up: bool,
     actions: VecDeque<Action>,
 }
 
@@ -168,7 +166,6 @@ impl Establish {
             early,
             failures: BTreeMap::new(),
             hurry: false,
-            hung_up: false,
             actions: VecDeque::new(),
         }
     }
@@ -186,10 +183,7 @@ impl Establish {
                 self.forget(subflow);
                 self.actions.push_back(Action::Drop { subflow, abort: true });
             }
-            Event::CloseSubflow { subflow, .. } => {
-                self.hung_up = false;
-                self.forget(subflow);
-            }
+            Event::CloseSubflow { subflow, .. } => self.forget(subflow),
             _ => {}
         }
     }
@@ -198,7 +192,6 @@ impl Establish {
     pub fn handle(&mut self, now: Instant, session: &mut Session, subflow: SubflowId, progress: Progress) {
         let Some(attempt) = self.attempts.get(&subflow).copied() else {
             if let Progress::Failed(_) = progress {
-                self.hung_up = true;
                 session.handle_subflow_closed(now, subflow);
             }
             return;
@@ -223,7 +216,6 @@ impl Establish {
                 }
                 self.attempts.remove(&subflow);
                 self.failures.remove(&attempt.path);
-                self.hung_up = false;
                 self.release();
             }
             Progress::Failed(failure) => self.fail(now, session, subflow, failure),
@@ -312,7 +304,8 @@ impl Establish {
             Step::Early => session.handle_subflow_closed(now, subflow),
             _ => session.handle_connect_failed(now, subflow),
         }
-        if self.is_gone(session, failure) {
+        // Anybody on a path can send a reset or refuse a connection, so only the server's own answer ends the session.
+        if self.opening == Opening::Done && failure == Failure::UnknownSession {
             session.abort(CODE_GONE, "the server does not know the session: it was started again");
         }
     }
@@ -324,23 +317,13 @@ impl Establish {
         *failures = failures.saturating_add(1);
         let (first, last) = match failure {
             Failure::TimedOut | Failure::UnknownSession => return None,
+            Failure::Stranger if self.hurry => (UNAUTHENTICATED_BACKOFF.0, REFUSED.1),
             Failure::Stranger => UNAUTHENTICATED_BACKOFF,
             Failure::NobodyListens if self.hurry => return Some(NOBODY_LISTENS_HURRY),
             _ if self.hurry => return Some(REFUSED.0),
             _ => REFUSED,
         };
         Some((first * (1 << (*failures - 1).min(8))).min(last))
-    }
-
-    /// Whether the server has lost the session. Either it says so, or its process has ended: then it closed the
-    /// last subflow, and nothing listens at its address.
-    fn is_gone(&self, session: &Session, failure: Failure) -> bool {
-        self.opening == Opening::Done
-            && match failure {
-                Failure::UnknownSession => true,
-                Failure::NobodyListens => self.hung_up && session.subflow_stats().next().is_none(),
-                _ => false,
-            }
     }
 
     /// An attempt is over; if it was the one that opens the session, another one takes over.

@@ -14,6 +14,7 @@ mod config;
 pub mod coupling;
 pub mod establish;
 mod event;
+mod numbers;
 mod path;
 mod receive;
 pub mod room;
@@ -23,12 +24,13 @@ mod session;
 mod subflow;
 pub mod transport;
 pub mod wire;
+mod work;
 
 pub use config::{Config, ConfigError};
 pub use event::{Event, Transmit};
 pub use receive::blocks_for;
 pub use session::{
-    AMPLE, Demand, GATHER_BELOW, LEAST_SEND, LEAST_WINDOW, Memory, OpenError, OpenStreamError, ProtocolError,
-    ReadError, Session, SessionStats, Side, StreamCounts, WriteError,
+    AMPLE, Demand, GATHER_BELOW, LEAST_SEND, LEAST_WINDOW, Memory, OpenError, OpenStreamError, PART,
+    ProtocolError, ReadError, Session, SessionStats, Side, StreamCounts, UnknownPath, WriteError,
 };
 pub use subflow::{SubflowInfo, SubflowStats};

@@ -35,6 +35,8 @@ pub(crate) enum PathAction {
 enum Probing {
     /// Nothing this side sent has arrived.
     Own,
+    /// Nothing arrives: data stopped, and a PING was not answered.
+    Unheard,
     /// The peer reports silence; valid until this time.
     Peer(Instant),
     /// The connection delivers, but far more slowly than the path can; valid until this time.
@@ -47,6 +49,8 @@ struct Path {
     /// Running attempts, and whether their transport is connected.
     attempts: Vec<(SubflowId, bool)>,
     next_attempt: Instant,
+    /// When the last attempt began.
+    attempted: Option<Instant>,
     /// No attempt before this time, because it would fail for the same reason as the last one.
     not_before: Instant,
     wait: Duration,
@@ -81,6 +85,7 @@ impl Paths {
             subflow: None,
             attempts: Vec::new(),
             next_attempt: now,
+            attempted: None,
             not_before: now,
             wait: BACKOFF.0,
             probing: None,
@@ -177,20 +182,43 @@ impl Paths {
     pub fn silent(&mut self, now: Instant, id: PathId, seen_by_peer: bool) {
         let Some(path) = self.paths.get_mut(&id) else { return };
         if path.probing.is_none() {
-            path.next_attempt = now;
+            path.attempt_soon(now);
             path.wait = PROBE.0;
         }
         path.probing = match path.probing {
-            Some(other @ (Probing::Own | Probing::Replacing(_))) => Some(other),
+            Some(other @ (Probing::Own | Probing::Unheard | Probing::Replacing(_))) => Some(other),
             _ if seen_by_peer => Some(Probing::Peer(now + PEER_REQUEST_TIME)),
             _ => Some(Probing::Own),
         };
     }
 
+    /// Nothing arrives on the path's subflow any more.
+    pub fn unheard(&mut self, now: Instant, id: PathId) {
+        let Some(path) = self.paths.get_mut(&id) else { return };
+        if path.probing.is_none() {
+            path.attempt_soon(now);
+            path.wait = PROBE.0;
+        }
+        // A peer's request would expire.
+        if matches!(path.probing, None | Some(Probing::Peer(_))) {
+            path.probing = Some(Probing::Unheard);
+        }
+    }
+
+    /// Something arrives on the path's subflow again.
+    pub fn heard(&mut self, id: PathId) -> Vec<PathAction> {
+        let Some(path) = self.paths.get_mut(&id) else { return Vec::new() };
+        if path.probing != Some(Probing::Unheard) {
+            return Vec::new();
+        }
+        path.probing = None;
+        path.attempts.drain(..).map(|(id, _)| PathAction::Abandon(id)).collect()
+    }
+
     /// The path's subflow delivers, but a new connection shall replace it.
     pub fn replace(&mut self, now: Instant, id: PathId) {
         if let Some(path) = self.paths.get_mut(&id) {
-            path.next_attempt = now;
+            path.attempt_soon(now);
             path.wait = PROBE.1;
             path.probing = Some(Probing::Replacing(now + PEER_REQUEST_TIME));
         }
@@ -229,6 +257,7 @@ impl Paths {
                 continue;
             }
             path.next_attempt = now + path.wait;
+            path.attempted = Some(now);
             path.wait = if path.subflow.is_some() {
                 (path.wait * 5 / 4).min(PROBE.1)
             } else {
@@ -268,6 +297,11 @@ impl Paths {
 impl Path {
     fn wants_attempts(&self) -> bool {
         self.ours && (self.subflow.is_none() || self.probing.is_some())
+    }
+
+    /// The next attempt is due now. A peer that asks for one again and again gets one in [`PROBE`]'s least time.
+    fn attempt_soon(&mut self, now: Instant) {
+        self.next_attempt = self.attempted.map_or(now, |at| now.max(at + PROBE.0));
     }
 
     fn due(&self, now: Instant) -> bool {

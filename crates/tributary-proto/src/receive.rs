@@ -1,17 +1,15 @@
-//! The receiving half: which segments have arrived, and reassembly of the streams.
+//! The receiving half: reassembly of the streams.
 //!
 //! Memory is bounded by the credit given to the peer. Payload is kept as slices of a limited number of the driver's
 //! receive blocks; small pieces, and pieces that would pin more blocks, are copied.
 
 mod pins;
-mod ranges;
 mod stream;
 
 #[cfg(test)]
 pub(crate) use pins::MOST_BLOCKS;
 pub(crate) use pins::Pins;
 pub use pins::blocks_for;
-pub(crate) use ranges::ArrivedNumbers;
 pub(crate) use stream::RecvStream;
 
 #[cfg(test)]

@@ -7,16 +7,20 @@
 mod abandon;
 mod segment;
 mod stream;
+mod turns;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use tributary_types::{DataSeq, Instant, StreamId};
 
+use crate::numbers::NumberSet;
 use crate::wire::{MAX_OUTSTANDING, MAX_SEGMENT, SegmentHead, SegmentKind};
+use crate::work::step;
 pub(crate) use segment::Segment;
 pub use segment::SegmentCopy;
 pub(crate) use stream::SendStream;
+use turns::Turns;
 
 /// Bytes of one stream that may wait unnumbered while other windows are in flight.
 const UNNUMBERED_PER_STREAM: usize = 4 << 20;
@@ -34,9 +38,10 @@ const RESERVED: u64 = 256 << 10;
 #[derive(Debug)]
 pub(crate) struct SendBuffer {
     pub streams: BTreeMap<StreamId, SendStream>,
-    /// Streams with unnumbered bytes and credit for them, in turn.
-    ready: VecDeque<StreamId>,
+    turns: Turns,
     segments: VecDeque<Segment>,
+    /// Numbers that the peer has acknowledged.
+    acknowledged: NumberSet,
     /// Number of the first segment of `segments`.
     base: u64,
     /// Control segments and orphans, oldest first: sent before anything else.
@@ -59,8 +64,8 @@ pub(crate) struct SendBuffer {
     unsent_limit: usize,
     /// Bytes of higher priority numbered lately while lower ones waited.
     ahead: u64,
-    /// No message expires before this.
-    expires: Option<Instant>,
+    /// Streams with messages that expire, and when the first one may.
+    expiring: BTreeSet<(Instant, StreamId)>,
     /// Some stream has had a priority, so credit and buffer are reserved for such streams.
     has_priorities: bool,
 }
@@ -69,8 +74,9 @@ impl SendBuffer {
     pub fn new(limit: usize, max_data: u64) -> Self {
         Self {
             streams: BTreeMap::new(),
-            ready: VecDeque::new(),
+            turns: Turns::default(),
             segments: VecDeque::new(),
+            acknowledged: NumberSet::default(),
             base: 0,
             urgent: VecDeque::new(),
             numbered: 0,
@@ -83,7 +89,7 @@ impl SendBuffer {
             refused: false,
             unsent_limit: usize::MAX,
             ahead: 0,
-            expires: None,
+            expiring: BTreeSet::new(),
             has_priorities: false,
         }
     }
@@ -112,7 +118,7 @@ impl SendBuffer {
     pub fn allow_stream(&mut self, id: StreamId, limit: u64) {
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.limit = stream.limit.max(limit);
-            self.enqueue(id);
+            self.settle(id);
         }
     }
 
@@ -135,7 +141,12 @@ impl SendBuffer {
 
     /// How many bytes the limit of all streams leaves to one.
     pub fn session_room(&self, stream: &SendStream) -> usize {
-        let bulk = stream.priority == 0;
+        self.room_of_priority(stream.priority)
+    }
+
+    /// How many bytes the limit of all streams leaves to streams of this priority.
+    pub fn room_of_priority(&self, priority: u8) -> usize {
+        let bulk = priority == 0;
         let reserved = if bulk { self.reserved(self.limit as u64) as usize } else { 0 };
         self.limit.saturating_sub(self.held() + reserved)
     }
@@ -162,44 +173,47 @@ impl SendBuffer {
         let stream = self.streams.get_mut(&id).expect("the caller looked the stream up");
         self.unnumbered += bytes.len();
         stream.push(bytes);
-        self.enqueue(id);
+        self.settle(id);
     }
 
     pub fn push_slice(&mut self, id: StreamId, bytes: &[u8]) {
         let stream = self.streams.get_mut(&id).expect("the caller looked the stream up");
         self.unnumbered += bytes.len();
         stream.push_slice(bytes);
-        self.enqueue(id);
+        self.settle(id);
     }
 
     /// Adds a message that is dropped as a whole if it has not begun to be numbered by the deadline.
     pub fn push_until(&mut self, id: StreamId, bytes: Bytes, deadline: Instant) {
         let stream = self.streams.get_mut(&id).expect("the caller looked the stream up");
         self.unnumbered += bytes.len();
+        let before = stream.expires();
         stream.push_until(bytes, Some(deadline));
-        self.expires = self.expires.into_iter().chain([deadline]).min();
-        self.enqueue(id);
+        let first = stream.expires().filter(|first| before != Some(*first));
+        if let Some(first) = first {
+            if let Some(before) = before {
+                self.expiring.remove(&(before, id));
+            }
+            self.expiring.insert((first, id));
+        }
+        self.settle(id);
     }
 
     /// Drops messages whose deadline has passed; `each` gets the stream, the number of messages and their bytes.
     pub fn expire(&mut self, now: Instant, mut each: impl FnMut(StreamId, u32, usize)) {
-        if self.expires.is_none_or(|at| at > now) {
-            return;
-        }
-        let mut emptied = Vec::new();
-        for (&id, stream) in &mut self.streams {
-            if stream.expires().is_some_and(|at| at <= now) {
-                let (messages, bytes) = stream.expire(now);
-                self.unnumbered -= bytes;
-                emptied.push(id);
-                if messages > 0 {
-                    each(id, messages, bytes);
-                }
+        while let Some(&(at, id)) = self.expiring.first().filter(|(at, _)| *at <= now) {
+            step();
+            self.expiring.remove(&(at, id));
+            let Some(stream) = self.streams.get_mut(&id) else { continue };
+            let (messages, bytes) = stream.expire(now);
+            self.unnumbered -= bytes;
+            if let Some(next) = stream.expires() {
+                self.expiring.insert((next, id));
             }
-        }
-        self.expires = self.streams.values().filter_map(SendStream::expires).min();
-        for id in emptied {
-            self.enqueue(id); // Only the end of the stream may be left to send.
+            if messages > 0 {
+                each(id, messages, bytes);
+            }
+            self.settle(id); // Only the end of the stream may be left to send.
         }
     }
 
@@ -208,34 +222,22 @@ impl SendBuffer {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         stream.priority = priority;
         self.has_priorities |= priority > 0;
-        if std::mem::take(&mut stream.queued) {
-            self.ready.retain(|other| *other != id);
-            self.enqueue(id);
-        }
+        self.turns.requeue(id, stream);
     }
 
     /// Ends a stream after the bytes written so far.
     pub fn finish(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.fin_wanted = true;
-            self.enqueue(id);
+            self.settle(id);
         }
     }
 
-    fn enqueue(&mut self, id: StreamId) {
-        let Some(stream) = self.streams.get_mut(&id) else { return };
-        if stream.can_number() && !stream.queued {
-            stream.queued = true;
-            self.take_turn(id, stream_priority(&self.streams, id));
+    /// Updates a stream's place in the queue after a change.
+    fn settle(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            self.turns.settle(id, stream);
         }
-    }
-
-    /// Puts a stream behind those of its priority and before those of a lower one.
-    fn take_turn(&mut self, id: StreamId, priority: u8) {
-        let lower =
-            self.ready.iter().rev().take_while(|other| stream_priority(&self.streams, **other) < priority);
-        let at = self.ready.len() - lower.count();
-        self.ready.insert(at, id);
     }
 
     // ---- numbering
@@ -245,10 +247,7 @@ impl SendBuffer {
         if self.numbers_exhausted() {
             return 0;
         }
-        let (mut first, mut bulk) = (0, 0);
-        for stream in self.ready.iter().filter_map(|id| self.streams.get(id)) {
-            *(if stream.priority > 0 { &mut first } else { &mut bulk }) += stream.sendable();
-        }
+        let (first, bulk) = self.turns.bytes();
         (first + bulk.min(self.bulk_credit())).min(self.credit())
     }
 
@@ -257,15 +256,10 @@ impl SendBuffer {
         if self.numbers_exhausted() {
             return 0;
         }
-        let mut bytes = 0;
-        for stream in self.ready.iter().filter_map(|id| self.streams.get(id)) {
-            if stream.priority == 0 {
-                bytes = MOST_AHEAD_OF_LOWER.saturating_sub(self.ahead).min(bytes);
-                break;
-            }
-            bytes += stream.sendable();
-        }
-        bytes.min(self.credit())
+        let (bytes, _) = self.turns.bytes();
+        let bulk_waits = self.turns.lowest() == Some(0);
+        let most = if bulk_waits { MOST_AHEAD_OF_LOWER.saturating_sub(self.ahead) } else { u64::MAX };
+        bytes.min(most).min(self.credit())
     }
 
     /// Payload that may still be numbered within the peer's session credit.
@@ -280,11 +274,7 @@ impl SendBuffer {
 
     /// Whether a load would number anything, including an empty end of a stream.
     pub fn has_loadable(&self) -> bool {
-        if self.numbers_exhausted() {
-            return false;
-        }
-        self.available() > 0
-            || self.ready.iter().any(|id| self.streams.get(id).is_some_and(SendStream::only_fin))
+        !self.numbers_exhausted() && (self.available() > 0 || self.turns.first_end().is_some())
     }
 
     fn numbers_exhausted(&self) -> bool {
@@ -298,57 +288,53 @@ impl SendBuffer {
         let mut left = bytes.min(self.credit());
         let loaded_before = self.numbered;
         let segment = segment.clamp(1, MAX_SEGMENT);
-        // Each turn numbers one segment of the first stream and moves the stream to the end of the queue.
-        let mut idle_turns = 0;
-        while idle_turns < self.ready.len() && !self.numbers_exhausted() {
-            let id = self.next_turn().expect("the queue is not empty in the loop");
-            let bulk_credit = self.bulk_credit();
-            let Some(stream) = self.streams.get_mut(&id) else { continue };
-            let offset = stream.offset;
-            let most = if stream.priority > 0 { left } else { left.min(bulk_credit) };
-            match stream.number(segment.min(usize::try_from(most).unwrap_or(usize::MAX))) {
-                Some((payload, fin)) => {
-                    idle_turns = 0;
-                    left -= payload.len() as u64;
-                    let length = payload.len() as u32;
-                    let kind = SegmentKind::Data { offset, length, fin };
-                    let (again, priority) = (stream.can_number(), stream.priority);
-                    stream.queued = again;
-                    if again {
-                        self.take_turn(id, priority);
-                    }
-                    self.numbered += u64::from(length);
-                    self.unnumbered -= payload.len();
-                    self.share(priority, u64::from(length));
-                    self.append(id, kind, payload);
-                }
-                None => {
-                    idle_turns += 1;
-                    let (again, priority) = (stream.can_number(), stream.priority);
-                    stream.queued = again;
-                    if again {
-                        self.take_turn(id, priority);
-                    }
-                }
-            }
+        while !self.numbers_exhausted()
+            && let Some(id) = self.turns.first_end()
+        {
+            self.number(id, 0);
+        }
+        // Each turn numbers one segment of the first stream and moves the stream behind the others.
+        while left > 0
+            && !self.numbers_exhausted()
+            && let Some(id) = self.next_turn()
+        {
+            let priority = stream_priority(&self.streams, id);
+            let most = if priority > 0 { left } else { left.min(self.bulk_credit()) };
+            let bytes = self.number(id, segment.min(usize::try_from(most).unwrap_or(usize::MAX)));
+            left -= bytes;
+            self.share(priority, bytes);
         }
         (first, self.end(), self.numbered - loaded_before)
     }
 
-    /// The first stream, or the first one of the lowest priority when others had more than their share.
-    fn next_turn(&mut self) -> Option<StreamId> {
-        let lowest = stream_priority(&self.streams, *self.ready.back()?);
-        if self.ahead < MOST_AHEAD_OF_LOWER {
-            return self.ready.pop_front();
+    /// Numbers a segment of a stream, which then waits for its next turn. Returns the bytes.
+    fn number(&mut self, id: StreamId, most: usize) -> u64 {
+        step();
+        let stream = self.streams.get_mut(&id).expect("a stream in the queue is held");
+        let offset = stream.offset;
+        let numbered = stream.number(most);
+        self.turns.requeue(id, stream);
+        let (payload, fin) = numbered.expect("a stream in the queue has bytes and credit, or an end");
+        let length = payload.len() as u32;
+        self.numbered += u64::from(length);
+        self.unnumbered -= payload.len();
+        self.append(id, SegmentKind::Data { offset, length, fin }, payload);
+        u64::from(length)
+    }
+
+    /// The first stream, or the first one of the lowest priority when others had more than their share. Bulk without
+    /// credit has no turn.
+    fn next_turn(&self) -> Option<StreamId> {
+        let bulk_may = self.bulk_credit() > 0;
+        if self.ahead >= MOST_AHEAD_OF_LOWER && (bulk_may || self.turns.lowest()? > 0) {
+            return self.turns.first_of_lowest();
         }
-        let at = self.ready.partition_point(|id| stream_priority(&self.streams, *id) > lowest);
-        self.ready.remove(at)
+        self.turns.first().filter(|_| bulk_may || self.turns.highest() > Some(0))
     }
 
     /// Bytes of this priority were numbered.
     fn share(&mut self, priority: u8, bytes: u64) {
-        let lowest = self.ready.back().map(|id| stream_priority(&self.streams, *id));
-        self.ahead = match lowest {
+        self.ahead = match self.turns.lowest() {
             Some(lowest) if lowest < priority => self.ahead + bytes,
             Some(lowest) if lowest >= priority && self.ahead > 0 => self.ahead.saturating_sub(SHARE * bytes),
             _ => 0, // No other stream waits.
@@ -367,6 +353,7 @@ impl SendBuffer {
         let mut segment = Segment::new(SegmentHead { seq, stream, kind }, payload);
         if let Some(s) = self.streams.get_mut(&stream) {
             s.unacknowledged += 1;
+            segment.previous = s.newest.replace(seq);
             s.untaken += segment.payload.len();
             self.untaken += segment.payload.len();
             segment.priority = s.priority;
@@ -403,23 +390,25 @@ impl SendBuffer {
         if end > self.end() {
             return false;
         }
-        let mut seq = start.max(self.first());
-        while seq < end {
-            let segment = &mut self.segments[(seq.0 - self.base) as usize];
-            if segment.sends == 0 {
-                return false;
-            }
-            if !segment.acknowledged {
+        let (segments, streams, base) = (&mut self.segments, &mut self.streams, self.base);
+        let (mut freed, mut unsent) = (0, false);
+        self.acknowledged.add(start, end, |from, to| {
+            for seq in from.0..to.0 {
+                step();
+                let segment = &mut segments[(seq - base) as usize];
+                unsent |= segment.sends == 0;
                 segment.acknowledged = true;
-                self.unacknowledged -= segment.payload.len();
-                segment.payload = Bytes::new();
+                freed += std::mem::take(&mut segment.payload).len();
                 let id = segment.head.stream;
-                if let Some(stream) = self.streams.get_mut(&id) {
+                if let Some(stream) = streams.get_mut(&id) {
                     stream.unacknowledged -= 1;
                     on_stream(id);
                 }
             }
-            seq = seq.next();
+        });
+        self.unacknowledged -= freed;
+        if unsent {
+            return false;
         }
         while self.segments.front().is_some_and(|s| s.acknowledged) {
             self.segments.pop_front();

@@ -12,6 +12,8 @@ mod memory;
 mod metered;
 mod output;
 mod removal;
+mod silence;
+mod writers;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,15 +22,18 @@ use tributary_types::{Instant, PathId, Rng, StreamId, SubflowId};
 
 use crate::config::{Config, ConfigError};
 use crate::event::Event;
+use crate::numbers::NumberSet;
 use crate::path::{PathAction, Paths};
-use crate::receive::{ArrivedNumbers, Pins, RecvStream};
+use crate::receive::{Pins, RecvStream};
 use crate::scheduler::{self, Scheduler, SchedulerEvent, SubflowView};
 use crate::send::{SendBuffer, SendStream};
 use crate::subflow::{Subflow, SubflowInfo, SubflowStats};
 use crate::wire::{MAX_ACK_SUBFLOWS, Settings};
 pub use application::{GATHER_BELOW, OpenStreamError, ReadError, WriteError};
 pub use error::{OpenError, ProtocolError};
+pub use input::PART;
 pub use memory::{AMPLE, Demand, LEAST_SEND, LEAST_WINDOW, Memory};
+pub use metered::UnknownPath;
 
 /// Credit that either side may use before it has received the other's settings.
 pub(crate) const INITIAL: Settings =
@@ -127,7 +132,9 @@ pub struct Session {
     views_stale: bool,
     send: SendBuffer,
     peer: Settings,
-    arrivals: ArrivedNumbers,
+    /// Times that the peer raised its settings.
+    raised: u32,
+    arrivals: NumberSet,
     receive: BTreeMap<StreamId, RecvStream>,
     /// The driver's receive blocks that are pinned, over all streams.
     pins: Pins,
@@ -136,13 +143,14 @@ pub struct Session {
     granted: Granted,
     /// Bounds of a session that shares memory with others.
     shared: Option<memory::Shared>,
-    next_own_stream: u32,
-    next_peer_stream: u32,
+    /// One past the highest identifier that was used, or more than 32 bits when all are.
+    next_own_stream: u64,
+    next_peer_stream: u64,
     open_own: u32,
     open_peer: u32,
     control: BytesMut,
     events: VecDeque<Event>,
-    blocked_writers: Vec<StreamId>,
+    writers: writers::Writers,
     /// Until this time a woken writer is expected to write.
     expecting_until: Option<Instant>,
     /// A subflow has room, and there is nothing to send on it.
@@ -182,7 +190,8 @@ impl Session {
             views_stale: true,
             send: SendBuffer::new(config.send_buffer, INITIAL.max_data.min(config.receive_credit)),
             peer: INITIAL,
-            arrivals: ArrivedNumbers::default(),
+            raised: 0,
+            arrivals: NumberSet::default(),
             receive: BTreeMap::new(),
             pins: Pins::default(),
             ahead: 0,
@@ -194,13 +203,13 @@ impl Session {
                 consumed: 0,
             },
             shared: None,
-            next_own_stream: side.parity(),
-            next_peer_stream: 1 - side.parity(),
+            next_own_stream: u64::from(side.parity()),
+            next_peer_stream: u64::from(1 - side.parity()),
             open_own: 0,
             open_peer: 0,
             control: BytesMut::new(),
             events: VecDeque::new(),
-            blocked_writers: Vec::new(),
+            writers: writers::Writers::default(),
             expecting_until: None,
             starved: false,
             last_heard: now,
@@ -381,6 +390,7 @@ impl Session {
         self.expecting_until = self.expecting_until.filter(|until| *until > now);
         self.expire_messages(now);
         self.watch_silence(now);
+        self.watch_arrivals(now);
         self.keep_alive(now);
         self.drive_paths(now);
     }

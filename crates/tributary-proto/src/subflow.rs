@@ -1,6 +1,7 @@
 //! The session's state of one subflow: outstanding segments, progress, and how much it may take.
 
 mod delay;
+mod listening;
 mod queue;
 mod rate;
 mod speed;
@@ -13,6 +14,7 @@ use tributary_types::{Bitrate, DataSeq, DataSize, Instant, PathId, SubflowId};
 use crate::scheduler::SubflowView;
 use crate::wire::Decoder;
 use delay::DeliveryDelay;
+pub(crate) use listening::{Listening, Verdict};
 use queue::ShortQueue;
 use rate::RecentRate;
 use speed::Speed;
@@ -130,6 +132,8 @@ pub(crate) struct Subflow {
     pub last_ping: Instant,
     pub last_refresh: Instant,
     pub silent: bool,
+    /// Client: whether data that was arriving has stopped.
+    pub listening: Listening,
     silent_since: Instant,
     /// This connection has been counted as one that passes, or does not pass, full-size segments.
     pub judged: bool,
@@ -180,6 +184,7 @@ impl Subflow {
             last_ping: now,
             last_refresh: now,
             silent: false,
+            listening: Listening::default(),
             silent_since: now,
             judged: false,
             opened_at: now,
@@ -292,7 +297,9 @@ impl Subflow {
             return false;
         }
         let young = now.saturating_since(self.opened_at) < YOUNG;
-        !self.silent && (young || now.saturating_since(self.last_heard) < SILENCE_CEILING)
+        !self.silent
+            && !self.listening.is_silent()
+            && (young || now.saturating_since(self.last_heard) < SILENCE_CEILING)
     }
 
     /// Whether full-size segments have got through, in either direction.

@@ -14,8 +14,9 @@ use tributary_types::{DataSeq, PathId, StreamId, SubflowId};
 pub use decode::{DecodeError, Decoder, Item};
 pub use encode::{Head, encode_control, encode_segment_head};
 
-/// Version of this format, agreed in the handshake. A peer with another version is refused.
-pub const VERSION: u8 = 4;
+/// Version of this format. The handshake says it before anything is authenticated, and a peer with another version is
+/// refused.
+pub const VERSION: u8 = 5;
 /// Most payload bytes in one segment.
 pub const MAX_SEGMENT: usize = 64 * 1024;
 /// Most bytes a frame may have besides a segment's payload.

@@ -143,7 +143,8 @@ fn a_wrong_key_and_a_dead_target_are_in_the_servers_log() {
         |arguments: &[&str]| Command::new(env!("CARGO_BIN_EXE_tributary")).args(arguments).output();
     assert!(tributary(&["keygen", "--out", text(&other)]).unwrap().status.success());
     let path = format!("127.0.0.3={}", proxied.server.listening);
-    let connect = ["connect", "--path", &path, "--listen", "127.0.0.1:0", "--key", text(&other)];
+    let connect =
+        ["connect", "--path", &path, "--listen", "127.0.0.1:0", "--key", text(&other), "--wait", "3"];
     assert!(!tributary(&connect).unwrap().status.success());
     assert!(log().contains("127.0.0.3") && log().contains("wrong key"), "{}", log());
     let target = proxied.target.local_addr().unwrap().to_string();

@@ -16,14 +16,16 @@ const TICKET: usize = 80;
 const CHALLENGE: usize = 72;
 const REPLY: usize = 56;
 
-/// Two ends with different keys: the client gets an error at once and can write nothing, and the server
+/// Two ends with different keys: the client gets an error and can write nothing, and the server
 /// accepts no session.
 #[tokio::test]
 async fn an_early_client_with_another_key_is_refused_at_its_ticket() {
     for plaintext in [true, false] {
         let mut listener = listen(settings(plaintext)).await;
         let common = Common { plaintext, ..Common::new(Key::from_bytes([1; 32])) };
-        let refused = in_time(connect_early(client(common, paths(1, listener.addresses()[0])))).await;
+        let mut config = client(common, paths(1, listener.addresses()[0]));
+        config.timeout = Duration::from_secs(1);
+        let refused = in_time(connect_early(config)).await;
         let error = refused.unwrap_err().to_string();
         assert!(error.contains("wrong key"), "{error}");
         // The next client with the right key is the first session that the server accepts.
@@ -118,28 +120,34 @@ async fn a_client_sends_nothing_to_a_server_that_does_not_prove_the_key() {
     in_time(async {
         let forger = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = forger.local_addr().unwrap();
-        let seen = tokio::spawn(async move {
-            let (mut near, _) = forger.accept().await.unwrap();
-            // A challenge with an invalid proof, an acceptance, and a stream of the server's.
-            let magic = [b'T', b'R', b'I', b'B', tributary_proto::wire::VERSION];
-            let mut start = [0; CHALLENGE];
-            start[..5].copy_from_slice(&magic);
-            let mut reply = [0; REPLY];
-            reply[..5].copy_from_slice(&magic);
-            let frames = [0x10, 0, 1, 0, 3, b'e', b'v', b'i'];
-            near.write_all(&[&start[..], &reply, &frames].concat()).await.unwrap();
-            let mut seen = Vec::new();
-            let mut part = [0; 4096];
-            while let Ok(count) = near.read(&mut part).await
-                && count > 0
-            {
-                seen.extend_from_slice(&part[..count]);
+        // The client tries again and again: every attempt is answered, and none sends more.
+        let (tell, mut seen) = tokio::sync::mpsc::unbounded_channel();
+        let forging = tokio::spawn(async move {
+            while let Ok((mut near, _)) = forger.accept().await {
+                // A challenge with an invalid proof, an acceptance, and a stream of the server's.
+                let magic = [b'T', b'R', b'I', b'B', tributary_proto::wire::VERSION];
+                let mut start = [0; CHALLENGE];
+                start[..5].copy_from_slice(&magic);
+                let mut reply = [0; REPLY];
+                reply[..5].copy_from_slice(&magic);
+                let frames = [0x10, 0, 1, 0, 3, b'e', b'v', b'i'];
+                near.write_all(&[&start[..], &reply, &frames].concat()).await.unwrap();
+                let (mut count, mut part) = (0, [0; 4096]);
+                while let Ok(bytes @ 1..) = near.read(&mut part).await {
+                    count += bytes;
+                }
+                let _ = tell.send(count);
             }
-            seen.len()
         });
-        let error = connect_early(client(settings(true), paths(1, address))).await.unwrap_err().to_string();
+        let mut config = client(settings(true), paths(1, address));
+        config.timeout = Duration::from_secs(1);
+        let error = connect_early(config).await.unwrap_err().to_string();
         assert!(error.contains("does not know the key"), "{error}");
-        assert_eq!(seen.await.unwrap(), TICKET);
+        assert_eq!(seen.recv().await, Some(TICKET));
+        forging.abort();
+        while let Some(count) = seen.recv().await {
+            assert_eq!(count, TICKET);
+        }
     })
     .await;
 }

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tributary_net::proxy::{ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
-use tributary_net::{ConnectError, Limits, ListenConfig, Listener, PathConfig, connect};
+use tributary_net::{ConnectError, Limits, ListenConfig, Listener, PathConfig, Session, connect};
 
 use crate::common::{
     becomes, check_pattern, client, echo, in_time, listen, paths, send_pattern, settings, succeeds,
@@ -238,13 +238,129 @@ async fn a_client_resumed_after_its_servers_restart_is_answered() {
     .await;
 }
 
+/// Closed connections and a closed port prove nothing; the server's own answer does.
 #[tokio::test]
-async fn a_session_ends_when_its_server_has_closed_and_nothing_listens_there() {
+async fn a_session_outlives_its_connections_until_its_server_says_that_it_is_unknown() {
     in_time(async {
-        let (process, server) = Process::start("127.0.0.1:0".parse().unwrap(), echo().await);
+        let target = echo().await;
+        let (process, server) = Process::start("127.0.0.1:0".parse().unwrap(), target);
         let session = connect(client(settings(false), paths(2, server))).await.unwrap();
         process.kill();
+        let refused = |session: &Session| {
+            let paths = session.stats().paths;
+            paths
+                .iter()
+                .all(|path| path.cause.as_ref().is_some_and(|cause| cause.contains("nothing listens")))
+        };
+        becomes("every path is refused", || refused(&session)).await;
+        assert!(!session.is_closed());
+        let (_process, _) = Process::start(server, target);
         assert_eq!(session.closed().await.code, GONE);
+    })
+    .await;
+}
+
+/// A network that can be told to reset every connection, present and future, or to pass them on. Counts the resets.
+async fn resetting_network(
+    server: SocketAddr,
+    resets: watch::Receiver<bool>,
+) -> (SocketAddr, watch::Receiver<u32>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (count, counted) = watch::channel(0);
+    let count = Arc::new(count);
+    tokio::spawn(async move {
+        while let Ok((mut near, _)) = listener.accept().await {
+            let (mut resets, count) = (resets.clone(), count.clone());
+            tokio::spawn(async move {
+                if !*resets.borrow() {
+                    let Ok(mut far) = TcpStream::connect(server).await else { return };
+                    tokio::select! {
+                        _ = resets.wait_for(|resets| *resets) => {}
+                        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => return,
+                    }
+                }
+                tributary_net::sockopt::set_abort_on_drop(std::os::fd::AsFd::as_fd(&near)).unwrap();
+                drop(near);
+                count.send_modify(|count| *count += 1);
+            });
+        }
+    });
+    (address, counted)
+}
+
+/// A device on one path resets every connection while the other path is down, and then the other path recovers.
+#[tokio::test]
+async fn resets_on_every_path_but_one_that_recovers_do_not_end_a_session() {
+    in_time(async {
+        let mut listener = listen(settings(false)).await;
+        let server = listener.addresses()[0];
+        let switches = [(); 2].map(|()| watch::channel(false));
+        let mut networks = Vec::new();
+        for (_, resets) in &switches {
+            networks.push(resetting_network(server, resets.clone()).await);
+        }
+        let at = |n: usize| format!("127.0.0.{}={}", 2 + n, networks[n].0).parse::<PathConfig>().unwrap();
+        let session = connect(client(settings(false), vec![at(0), at(1)])).await.unwrap();
+        let (peer, _) = listener.accept().await.unwrap();
+        becomes("both subflows are there", || session.stats().subflows.len() >= 2).await;
+        for (switch, _) in &switches {
+            switch.send_replace(true);
+        }
+        for (_, counted) in &mut networks {
+            counted.wait_for(|resets| *resets >= 5).await.unwrap();
+        }
+        assert!(!session.is_closed() && !peer.is_closed());
+        switches[1].0.send_replace(false);
+        let mut stream = session.open_stream(0).await.unwrap();
+        send_pattern(&mut stream, 300_000).await;
+        assert_eq!(check_pattern(&mut peer.accept_stream().await.unwrap()).await, 300_000);
+        assert!(!session.is_closed());
+    })
+    .await;
+}
+
+/// Something accepts every connection and closes it: a load balancer whose server is down.
+#[tokio::test]
+async fn a_session_starts_when_what_closed_its_connections_lets_them_through() {
+    in_time(async {
+        let mut listener = listen(settings(false)).await;
+        let (switch, resets) = watch::channel(true);
+        let (network, mut counted) = resetting_network(listener.addresses()[0], resets).await;
+        let connecting = tokio::spawn(connect(client(settings(false), paths(2, network))));
+        counted.wait_for(|resets| *resets >= 4).await.unwrap();
+        switch.send_replace(false);
+        let session = connecting.await.unwrap().unwrap();
+        assert!(listener.accept().await.is_some() && !session.is_closed());
+    })
+    .await;
+}
+
+/// A client that opens few streams in the life of a session gets another session, and loses no connection.
+#[tokio::test]
+async fn a_proxy_opens_another_session_before_stream_numbers_are_used_up() {
+    in_time(async {
+        let (_process, server) = Process::start("127.0.0.1:0".parse().unwrap(), echo().await);
+        let mut connect = client(settings(false), paths(1, server));
+        connect.common.session.stream_numbers = 8;
+        let config = ForwardConfig {
+            connect,
+            listen: vec!["127.0.0.1:0".parse().unwrap()],
+            priorities: PriorityRules::default(),
+            json_events: None,
+            wait: None,
+        };
+        let forwarder = Forwarder::bind(config).await.unwrap();
+        let (address, first) = (forwarder.addresses()[0], forwarder.session().unwrap().name());
+        let running = tokio::spawn(forwarder.run());
+        let mut held = TcpStream::connect(address).await.unwrap();
+        held.write_all(b"first").await.unwrap();
+        for _ in 0..40 {
+            assert!(request(address).await);
+        }
+        let mut answer = [0; 5];
+        held.read_exact(&mut answer).await.unwrap();
+        assert!(first.is_some() && !running.is_finished());
     })
     .await;
 }

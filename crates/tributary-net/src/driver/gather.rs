@@ -1,12 +1,14 @@
 //! The reading half of a driver's turn: collects input, errors and room of the subflows before the session is locked.
 //! Not here: passing it to the session.
 
+use std::collections::VecDeque;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use tributary_proto::SubflowInfo;
 use tributary_types::{Instant, SubflowId};
 
+use super::slice::Slice;
 use crate::handshake::{Credentials, HandshakeError};
 use crate::shared::Command;
 use crate::subflow::{Input, Subflow};
@@ -18,8 +20,8 @@ const READS_PER_TURN: usize = 4;
 #[derive(Default)]
 pub(super) struct Gathered {
     pub commands: Vec<Command>,
-    /// Bytes, and whether they are the first of a receive block.
-    pub inputs: Vec<(SubflowId, Bytes, bool)>,
+    /// Bytes, and whether they are the first of a receive block. What the session did not take in its turn stays here.
+    pub inputs: VecDeque<(SubflowId, Bytes, bool)>,
     /// Subflows that broke or ended, and how.
     pub ended: Vec<(SubflowId, String)>,
     pub accepted: Vec<(SubflowId, Credentials)>,
@@ -28,29 +30,35 @@ pub(super) struct Gathered {
     pub rooms: Vec<(SubflowId, usize)>,
 }
 
-/// Reads one subflow and updates its room.
+/// Reads one subflow and updates its room. Returns whether everything was read that may be read in one turn; after
+/// `false` the driver must take another turn, because no wake-up is registered.
 pub(super) fn gather_subflow(
     gathered: &mut Gathered,
     subflow: &mut Subflow,
     now: Instant,
-    cx: &mut Context<'_>,
-) {
+    (cx, slice): (&mut Context<'_>, &Slice),
+) -> bool {
     let id = subflow.id;
+    let mut whole = !gathered.inputs.iter().any(|(of, ..)| *of == id);
     for _ in 0..READS_PER_TURN {
+        whole &= !slice.is_over();
+        if !whole {
+            break;
+        }
         match subflow.poll_read(cx) {
-            Poll::Ready(Ok(Input::Data(data, begins))) => gathered.inputs.push((id, data, begins)),
+            Poll::Ready(Ok(Input::Data(data, begins))) => gathered.inputs.push_back((id, data, begins)),
             Poll::Ready(Ok(Input::Accepted(credentials))) => gathered.accepted.push((id, *credentials)),
             Poll::Ready(Ok(Input::Refused(error))) => {
                 gathered.refused.push((id, error));
-                return;
+                return true;
             }
             Poll::Ready(Ok(Input::End)) => {
                 gathered.ended.push((id, "the other end closed the connection".to_owned()));
-                return;
+                return true;
             }
             Poll::Ready(Err(error)) => {
                 gathered.ended.push((id, error.to_string()));
-                return;
+                return true;
             }
             Poll::Pending => break,
         }
@@ -64,4 +72,5 @@ pub(super) fn gather_subflow(
             gathered.ended.push((id, error.to_string()));
         }
     }
+    whole
 }

@@ -1,5 +1,7 @@
 //! A listener's answers to joins of unknown sessions and to hellos made for another mode, and its limits.
 
+mod versions;
+
 use tributary_testing::becomes;
 use tributary_types::PathId;
 
@@ -132,7 +134,7 @@ async fn a_client_sends_nothing_to_a_tls_server_that_does_not_prove_the_key() {
     let forging = tokio::spawn(async move {
         let (mut stream, _) = forger.accept().await.unwrap();
         let config = tls::server_config(&other).unwrap();
-        let shaken = tls::accept(&mut stream, config, |_| Ok(())).await;
+        let shaken = tls::accept(&mut stream, &config, |_| Ok(())).await;
         let mut more = Vec::new();
         let _ = stream.read_to_end(&mut more).await;
         (shaken.is_err(), more.len())
@@ -169,6 +171,7 @@ fn a_connection_during_shutdown_does_not_deadlock_the_listener() {
         admission: Mutex::new(Admission::new(limits.half_open)),
         tickets: Mutex::new(Tickets::new(SystemTime::now())),
         wrong_keys: Seldom::default(),
+        versions: Seldom::default(),
         refused: Seldom::default(),
         starved: Seldom::default(),
     });

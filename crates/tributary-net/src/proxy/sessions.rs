@@ -160,9 +160,9 @@ impl Sessions {
     }
 
     /// The session for a new stream. A session without a subflow is not used, because it may be lost already. Either
-    /// it gets a subflow soon, or it ends and a new one is opened.
+    /// it gets a subflow soon, or it ends and a new one is opened. One that has opened its last stream gets a successor.
     fn usable(&self) -> Option<Session> {
-        self.current().filter(Session::has_subflow)
+        self.current().filter(|session| session.has_subflow() && session.streams_left() > 0)
     }
 
     /// The open session for a local connection, which waits while one is being connected.
@@ -188,8 +188,8 @@ impl Sessions {
             }
             let has_subflow = async {
                 match self.current() {
-                    Some(session) => session.until_subflow().await,
-                    None => std::future::pending().await,
+                    Some(session) if session.streams_left() > 0 => session.until_subflow().await,
+                    _ => std::future::pending().await,
                 }
             };
             tokio::select! {
@@ -306,26 +306,40 @@ struct Keeper {
     was_up: bool,
 }
 
+/// Why the current session is not enough.
+enum Doubt {
+    /// It has ended.
+    Closed(SessionClosed),
+    /// Its connections were refused while an application waits. Perhaps the server was started again; but anybody on the
+    /// path can refuse a connection, so the session goes on.
+    Refused,
+    /// It can open only a few streams more.
+    UsedUp,
+}
+
 impl Keeper {
     async fn run(mut self) {
         let mut wait = AGAIN.0;
+        let mut successor = None;
         loop {
-            match self.connect().await {
+            let connected = match successor.take() {
+                Some(session) => Ok(session),
+                None => self.connect(true).await,
+            };
+            match connected {
                 Ok(session) => {
                     (self.was_up, wait) = (true, AGAIN.0);
                     self.tell.send_replace(Link::Up(session.clone()));
                     let began = Instant::now();
-                    let closed = self.until_closed(&session).await;
-                    tracing::warn!("{closed}; a new one is opened");
-                    self.down(None, String::new(), true);
+                    successor = self.keep(&session).await;
                     // Pause before connecting again, in case the server ends every session at once.
-                    if began.elapsed() < AGAIN.0 {
+                    if successor.is_none() && began.elapsed() < AGAIN.0 {
                         self.pause(AGAIN.0).await;
                     }
                 }
                 Err(error) => {
                     let said = error.to_string();
-                    self.down(Some(Arc::new(error)), said, false);
+                    self.down(Some(Arc::new(error)), said);
                     self.pause(wait).await;
                     wait = (wait * 2).min(AGAIN.1);
                 }
@@ -333,20 +347,61 @@ impl Keeper {
         }
     }
 
-    async fn connect(&mut self) -> Result<Session, ConnectError> {
+    /// Waits until the session has ended, or has a successor, which is returned. A session with a successor goes on until
+    /// its streams have ended.
+    async fn keep(&mut self, session: &Session) -> Option<Session> {
+        loop {
+            match self.until_doubt(session).await {
+                Doubt::Closed(closed) => {
+                    tracing::warn!("{closed}; a new one is opened");
+                    self.down(None, String::new());
+                    return None;
+                }
+                Doubt::Refused => match self.replace(session).await {
+                    Some(Ok(successor)) => return Some(successor),
+                    Some(Err(error)) => {
+                        tracing::debug!("no other session either: {error}");
+                        self.pause(AGAIN.0).await;
+                    }
+                    None => drop(self.tell.send_replace(Link::Up(session.clone()))),
+                },
+                Doubt::UsedUp => match self.connect(false).await {
+                    Ok(successor) => return Some(successor),
+                    Err(error) => {
+                        tracing::warn!(
+                            "the session's stream numbers are nearly used up, and no other comes up: {error}"
+                        );
+                        self.pause(AGAIN.1).await;
+                    }
+                },
+            }
+        }
+    }
+
+    /// Connects another session; `None` when this one has a subflow again before.
+    async fn replace(&mut self, session: &Session) -> Option<Result<Session, ConnectError>> {
+        let mut other = std::pin::pin!(self.connect(true));
+        tokio::select! {
+            other = &mut other => Some(other),
+            () = session.until_subflow() => None,
+        }
+    }
+
+    /// Connects a session. `tells`: publishes why there is none as soon as every path has failed once.
+    async fn connect(&mut self, tells: bool) -> Result<Session, ConnectError> {
         let (session, attempt) = begin(self.config.clone())?;
         self.shown.add(&session, None);
         let up = {
             let mut up = std::pin::pin!(attempt.up());
             let mut verdict = std::pin::pin!(attempt.all_failed());
-            let mut open = true;
+            let mut open = tells;
             loop {
                 attempt.hurry(*self.hurry.borrow_and_update() > 0);
                 tokio::select! {
                     up = &mut up => break up,
                     said = &mut verdict, if open => {
                         open = false;
-                        self.down(None, said, false);
+                        self.down(None, said);
                     }
                     changed = self.hurry.changed() => {
                         if changed.is_err() {
@@ -363,9 +418,10 @@ impl Keeper {
         Ok(session)
     }
 
-    /// Waits for the end of the session. While applications wait because it has no subflow, its paths are tried without
-    /// back-off.
-    async fn until_closed(&mut self, session: &Session) -> SessionClosed {
+    /// Waits until the session is not enough. While applications wait because it has no subflow, its paths are tried
+    /// without back-off.
+    async fn until_doubt(&mut self, session: &Session) -> Doubt {
+        let numbers = self.config.common.session.stream_numbers;
         let mut closed = std::pin::pin!(session.closed());
         let mut told = None;
         loop {
@@ -375,23 +431,24 @@ impl Keeper {
                 told = Some(wanted);
             }
             tokio::select! {
-                closed = &mut closed => return closed,
+                closed = &mut closed => return Doubt::Closed(closed),
+                () = session.refused(), if wanted => return Doubt::Refused,
+                () = session.used_up(numbers) => return Doubt::UsedUp,
                 changed = self.hurry.changed() => {
                     if changed.is_err() {
-                        return closed.await;
+                        return Doubt::Closed(closed.await);
                     }
                 }
             }
         }
     }
 
-    /// Publishes why there is no session. `begins`: the session was lost just now; otherwise the time of the loss
-    /// stays.
-    fn down(&self, reason: Option<Arc<ConnectError>>, said: String, begins: bool) {
+    /// Publishes why there is no session, and since when.
+    fn down(&self, reason: Option<Arc<ConnectError>>, said: String) {
         self.tell.send_modify(|link| {
             let since = match link {
-                Link::Down { since, .. } if !begins => *since,
-                _ => Instant::now(),
+                Link::Down { since, .. } => *since,
+                Link::Up(_) => Instant::now(),
             };
             *link = Link::Down { since, was_up: self.was_up, reason, said };
         });

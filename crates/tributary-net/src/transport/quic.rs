@@ -142,7 +142,7 @@ fn server_tls(config: &TransportConfig) -> Result<Arc<rustls::ServerConfig>, Tra
     }
     let common = config.common.as_ref().ok_or(TransportError::NoKey("quic"))?;
     let failed = |error: rustls::Error| TransportError::Tls(error.to_string());
-    let mut tls = rustls::ServerConfig::clone(&*tls::server_config(&common.key).map_err(failed)?);
+    let mut tls = tls::server_config(&common.key).map_err(failed)?.unnamed().clone();
     tls.alpn_protocols = vec![PROTOCOL.to_vec()];
     Ok(Arc::new(tls))
 }

@@ -1,10 +1,11 @@
 //! One stream's reassembly: in-order chunks ready to read, and pieces that arrived out of order.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::{Bytes, BytesMut};
 
 use super::pins::{Pin, Pins};
+use crate::work::step;
 
 /// Slices shorter than this are copied: the copy is cheap, and bookkeeping for a slice would cost as much.
 const COPY_BELOW: usize = 4 * 1024;
@@ -33,8 +34,8 @@ pub(crate) struct RecvStream {
     ready: VecDeque<Held>,
     /// In-order bytes behind `ready`, copied together.
     gathered: BytesMut,
-    /// Pieces ahead of `next`: ascending, without overlap.
-    ahead: VecDeque<(u64, Held)>,
+    /// Pieces ahead of `next` by their offsets, without overlap.
+    ahead: BTreeMap<u64, Held>,
     /// First byte offset not yet in order.
     next: u64,
     /// Bytes the application has taken.
@@ -68,42 +69,28 @@ impl RecvStream {
     pub fn insert(&mut self, offset: u64, piece: Bytes, pins: &mut Pins) -> Incoming {
         let before = self.next;
         let mut new = 0;
-        let mut start = offset;
-        let mut rest = piece;
-        if start < self.next {
-            let known = (self.next - start).min(rest.len() as u64);
-            drop(rest.split_to(known as usize));
-            start += known;
-        }
-        // Walk over the pieces already held and fill the gaps between them.
-        while !rest.is_empty() {
-            if start == self.next && self.ahead.front().is_none_or(|&(o, _)| o >= start + rest.len() as u64) {
-                new += rest.len();
-                self.put_in_order(rest, pins);
-                break;
-            }
-            let at = self.ahead.partition_point(|(o, p)| o + p.bytes.len() as u64 <= start);
-            match self.ahead.get(at) {
-                Some((o, p)) if *o <= start => {
-                    let known = (o + p.bytes.len() as u64 - start).min(rest.len() as u64);
-                    drop(rest.split_to(known as usize));
-                    start += known;
-                }
-                held => {
-                    let gap = held.map_or(rest.len() as u64, |(o, _)| (o - start).min(rest.len() as u64));
-                    let part = rest.split_to(gap as usize);
-                    new += part.len();
-                    let pin = if part.len() < COPY_BELOW { None } else { pins.hold() };
-                    let bytes = if pin.is_some() { part } else { Bytes::copy_from_slice(&part) };
-                    self.ahead.insert(at, (start, Held { bytes, pin }));
-                    start += gap;
-                }
+        let end = offset + piece.len() as u64;
+        let start = offset.max(self.next);
+        let part = |from: u64, to: u64| piece.slice((from - offset) as usize..(to - offset) as usize);
+        if start >= end {
+            // All of it has arrived before.
+        } else if start == self.next && self.ahead.first_key_value().is_none_or(|(&first, _)| first >= end) {
+            new = (end - start) as usize;
+            self.put_in_order(part(start, end), pins);
+        } else {
+            for (from, to) in self.gaps(start, end) {
+                let part = part(from, to);
+                new += part.len();
+                let pin = if part.len() < COPY_BELOW { None } else { pins.hold() };
+                let bytes = if pin.is_some() { part } else { Bytes::copy_from_slice(&part) };
+                self.ahead.insert(from, Held { bytes, pin });
             }
         }
-        while let Some((o, _)) = self.ahead.front()
-            && *o == self.next
+        while let Some(first) = self.ahead.first_entry()
+            && *first.key() == self.next
         {
-            let (_, held) = self.ahead.pop_front().expect("front was just seen");
+            step();
+            let held = first.remove();
             self.next += held.bytes.len() as u64;
             if held.bytes.len() < COPY_BELOW {
                 self.gather(&held.bytes);
@@ -114,6 +101,24 @@ impl RecvStream {
         }
         self.counted += new as u64;
         Incoming { new, readable: self.next > before }
+    }
+
+    /// The parts of `start..end` that no held piece ahead has.
+    fn gaps(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let below = self.ahead.range(..start).next_back().map(|(o, held)| o + held.bytes.len() as u64);
+        let mut at = below.unwrap_or_default().max(start);
+        let mut gaps = Vec::new();
+        for (&offset, held) in self.ahead.range(start..end) {
+            step();
+            if offset > at {
+                gaps.push((at, offset));
+            }
+            at = offset + held.bytes.len() as u64;
+        }
+        if at < end {
+            gaps.push((at, end));
+        }
+        gaps
     }
 
     /// Appends the piece at `next`. A small piece after others is copied, so that unread small pieces cost neither a
@@ -201,7 +206,7 @@ impl RecvStream {
     pub fn discard(&mut self, pins: &mut Pins) -> u64 {
         let mut bytes = self.gathered.len();
         self.gathered = BytesMut::new();
-        let ahead = self.ahead.drain(..).map(|(_, held)| held);
+        let ahead = std::mem::take(&mut self.ahead).into_values();
         for held in self.ready.drain(..).chain(ahead) {
             bytes += held.bytes.len();
             if let Some(pin) = held.pin {

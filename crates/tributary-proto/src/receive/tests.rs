@@ -1,12 +1,10 @@
-//! Reassembly against an obviously correct map of bytes, arrivals against a plain set.
-
-use std::collections::BTreeSet;
+//! Reassembly against an obviously correct map of bytes, and its worst cost.
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use tributary_types::DataSeq;
 
-use super::{ArrivedNumbers, MOST_BLOCKS, Pins, RecvStream};
+use super::{MOST_BLOCKS, Pins, RecvStream};
+use crate::work::steps;
 
 fn content(offset: u64) -> u8 {
     (offset.wrapping_mul(0x9e37_79b9) >> 7) as u8
@@ -49,25 +47,28 @@ proptest! {
         prop_assert_eq!(stream.discard(&mut pins) as usize, waiting);
         prop_assert_eq!(pins.blocks(), 0);
     }
+}
 
-    #[test]
-    fn arrivals_agree_with_a_set(numbers in prop::collection::vec(0..200_u64, 0..400)) {
-        let mut arrivals = ArrivedNumbers::default();
-        let mut set = BTreeSet::new();
-        for n in numbers {
-            prop_assert_eq!(arrivals.contains(DataSeq(n)), set.contains(&n));
-            prop_assert_eq!(arrivals.insert(DataSeq(n)), set.insert(n));
-            let next = (0..).find(|i| !set.contains(i)).unwrap();
-            prop_assert_eq!(arrivals.next(), DataSeq(next));
-            let mut listed = BTreeSet::new();
-            let mut edge = next;
-            for (start, end) in arrivals.ranges() {
-                prop_assert!(start.0 > edge && end > start, "ranges are apart and ascending");
-                edge = end.0;
-                listed.extend(start.0..end.0);
-            }
-            let above: BTreeSet<_> = set.iter().copied().filter(|i| *i > next).collect();
-            prop_assert_eq!(listed, above);
-        }
+/// Pieces of one byte, from the middle outwards, so that each is put between others.
+#[test]
+fn a_piece_between_many_others_takes_few_steps() {
+    let (mut stream, mut pins) = (RecvStream::new(u64::MAX), Pins::default());
+    let count = 30_000;
+    let order = (0..count).map(|i| if i % 2 == 0 { count + i } else { count - i });
+    for offset in order {
+        pins.begin();
+        let steps = steps(|| {
+            stream.insert(1 + 2 * offset, Bytes::from_static(&[1]), &mut pins);
+        });
+        assert!(steps <= 1, "{steps} steps");
     }
+    assert_eq!(stream.ahead(), count as usize);
+    // In-order bytes take no step through the map.
+    let mut stream = RecvStream::new(u64::MAX);
+    let steps = steps(|| {
+        for offset in 0..1000 {
+            stream.insert(offset, Bytes::from_static(&[1]), &mut pins);
+        }
+    });
+    assert_eq!((steps, stream.ahead()), (0, 0));
 }

@@ -6,8 +6,9 @@
 
 use tributary_types::StreamId;
 
-use super::{Segment, SendBuffer};
+use super::SendBuffer;
 use crate::wire::SegmentKind;
+use crate::work::step;
 
 impl SendBuffer {
     /// Abandons a stream, also one whose end is numbered, unless the peer has acknowledged all of it: drops its payload and
@@ -20,10 +21,19 @@ impl SendBuffer {
         self.unnumbered -= stream.clear();
         (stream.abandoned, stream.fin_wanted, stream.fin_numbered) = (true, true, true);
         self.untaken -= std::mem::take(&mut stream.untaken);
-        let (end, count) = (stream.offset, stream.unacknowledged as usize);
-        let open =
-            self.segments.iter_mut().filter(|segment| segment.head.stream == id && !segment.acknowledged);
-        let dropped: usize = open.take(count).map(Segment::abandon).sum();
+        let (end, mut open, mut at) = (stream.offset, stream.unacknowledged, stream.newest);
+        let mut dropped = 0;
+        while open > 0
+            && let Some(segment) = at.and_then(|seq| self.segment_mut(seq))
+        {
+            step();
+            at = segment.previous;
+            if !segment.acknowledged {
+                dropped += segment.abandon();
+                open -= 1;
+            }
+        }
+        self.settle(id);
         self.unacknowledged -= dropped;
         self.abandoned += dropped as u64;
         self.number_control(id, SegmentKind::Reset { code, end });

@@ -1,7 +1,7 @@
 //! A numbered segment and its copies in flight.
 
 use bytes::Bytes;
-use tributary_types::{Instant, SubflowId};
+use tributary_types::{DataSeq, Instant, SubflowId};
 
 use crate::wire::{SegmentHead, SegmentKind};
 
@@ -16,6 +16,8 @@ pub(crate) struct Segment {
     /// The stream's priority when the segment was numbered.
     pub priority: u8,
     pub acknowledged: bool,
+    /// The segment of the same stream that was numbered before this one.
+    pub previous: Option<DataSeq>,
     /// Times it was sent.
     pub sends: u16,
     copies: [Option<SegmentCopy>; COPIES],
@@ -34,7 +36,15 @@ pub struct SegmentCopy {
 
 impl Segment {
     pub fn new(head: SegmentHead, payload: Bytes) -> Self {
-        Self { head, payload, priority: 0, acknowledged: false, sends: 0, copies: [None; COPIES] }
+        Self {
+            head,
+            payload,
+            priority: 0,
+            acknowledged: false,
+            previous: None,
+            sends: 0,
+            copies: [None; COPIES],
+        }
     }
 
     /// Its stream is abandoned: data becomes a void of the same length. Returns the payload bytes that it held.

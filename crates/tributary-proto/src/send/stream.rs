@@ -1,9 +1,10 @@
 //! One stream's bytes that are written and not numbered yet.
 
+use core::cmp::Reverse;
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
-use tributary_types::Instant;
+use tributary_types::{DataSeq, Instant};
 
 /// Blocks writes are gathered in, and those of a stream with little to send. Many streams that send a little now and then
 /// would otherwise hold a large block each.
@@ -16,6 +17,14 @@ struct Chunk {
     bytes: Bytes,
     /// Deadline of a message. `None` once a part of it was numbered.
     deadline: Option<Instant>,
+}
+
+/// A stream's place in the queue of streams with bytes to number: its priority, the highest first, and a number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    pub key: (Reverse<u8>, u64),
+    /// Its bytes in the sums of the queue.
+    pub bytes: u64,
 }
 
 /// The sending half of one stream.
@@ -37,10 +46,13 @@ pub(crate) struct SendStream {
     pub unacknowledged: u32,
     /// Numbered payload that no subflow has taken yet.
     pub untaken: usize,
-    /// The application waits for room.
-    pub blocked: bool,
-    /// In the queue of streams with bytes to number.
-    pub queued: bool,
+    /// The application waits for room; its number among those that do.
+    pub blocked: Option<u64>,
+    /// Its place in the queue of streams with bytes to number, and in that of streams with only an end.
+    pub(super) turn: Option<Turn>,
+    pub end_turn: Option<u64>,
+    /// Its segment that was numbered last.
+    pub newest: Option<DataSeq>,
     /// All blocks of small writes have one size, so that segments do not depend on the sizes of the writes.
     pub equal_blocks: bool,
     chunks: VecDeque<Chunk>,
@@ -62,8 +74,10 @@ impl SendStream {
             stopped: None,
             unacknowledged: 0,
             untaken: 0,
-            blocked: false,
-            queued: false,
+            blocked: None,
+            turn: None,
+            end_turn: None,
+            newest: None,
             equal_blocks: false,
             chunks: VecDeque::new(),
             expires: None,
@@ -155,10 +169,6 @@ impl SendStream {
     /// Whether only the end of the stream is left to number.
     pub fn only_fin(&self) -> bool {
         self.fin_wanted && !self.fin_numbered && self.unnumbered == 0
-    }
-
-    pub fn can_number(&self) -> bool {
-        self.sendable() > 0 || self.only_fin()
     }
 
     /// Takes the payload of the next segment, at most `most` bytes, and whether the stream ends

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use thiserror::Error;
 use tributary_types::{Instant, StreamId};
 
+use super::writers::WRITES_AGAIN;
 use super::{Life, Session};
 use crate::event::Event;
 use crate::receive::RecvStream;
@@ -15,17 +16,15 @@ use crate::wire::SegmentKind;
 /// A write shorter than this, in bytes, is copied, together with those before and after it; a longer chunk is kept as it
 /// is.
 pub const GATHER_BELOW: usize = 16 * 1024;
-/// A blocked writer is woken when there is this much room.
-const WAKE_ROOM: usize = 64 * 1024;
-/// Time in which a woken writer, or one that has just written, is expected to write again.
-const WRITES_AGAIN: Duration = Duration::from_millis(5);
-
 /// Why a stream cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OpenStreamError {
     /// The peer's limit of open streams is reached; try again when one has ended.
     #[error("the peer allows {0} streams at once; finish one first")]
     TooMany(u32),
+    /// Every identifier of a stream was used; none is used twice.
+    #[error("the session has opened its last stream; open a new session")]
+    UsedUp,
     /// The session is closing or closed.
     #[error("the session is closed")]
     Closed,
@@ -92,14 +91,24 @@ impl Session {
         if self.life != Life::Open {
             return Err(OpenStreamError::Closed);
         }
+        if self.streams_left() == 0 {
+            return Err(OpenStreamError::UsedUp);
+        }
         if self.open_own >= self.peer.max_streams {
             return Err(OpenStreamError::TooMany(self.peer.max_streams));
         }
-        let id = StreamId(self.next_own_stream);
+        let id = StreamId(u32::try_from(self.next_own_stream).expect("a stream is left"));
         self.next_own_stream += 2;
         self.open_own += 1;
         self.insert_stream(id, priority);
         Ok(id)
+    }
+
+    /// Streams that this side can still open before every identifier is used.
+    #[must_use]
+    pub fn streams_left(&self) -> u32 {
+        let opened = u32::try_from(self.next_own_stream / 2).unwrap_or(u32::MAX);
+        self.config.stream_numbers.saturating_sub(opened)
     }
 
     /// Streams that the peer lets this side have open at once.
@@ -227,27 +236,20 @@ impl Session {
 
     /// Drops messages whose deadline has come.
     pub(super) fn expire_messages(&mut self, now: Instant) {
-        let events = &mut self.events;
-        self.send.expire(now, |stream, messages, bytes| {
-            events.push_back(Event::MessageExpired { stream, messages, bytes });
-        });
+        let mut expired = Vec::new();
+        self.send.expire(now, |stream, messages, bytes| expired.push((stream, messages, bytes)));
+        for &(stream, messages, bytes) in &expired {
+            self.events.push_back(Event::MessageExpired { stream, messages, bytes });
+            self.wake_writer(now, stream);
+        }
+        if !expired.is_empty() {
+            self.wake_writers(now);
+        }
     }
 
     /// Whether the application has more to write: a writer waits for room, or was just woken.
     pub(super) fn expects_more(&self, now: Instant) -> bool {
-        !self.blocked_writers.is_empty() || self.expecting_until.is_some_and(|until| now < until)
-    }
-
-    /// A writer that could not write `bytes` waits for room.
-    fn block(&mut self, id: StreamId, bytes: usize) {
-        let Some(stream) = self.send.streams.get(&id) else { return };
-        let refused = self.send.session_room(stream) < bytes;
-        self.send.refused |= refused;
-        if let Some(stream) = self.send.streams.get_mut(&id)
-            && !std::mem::replace(&mut stream.blocked, true)
-        {
-            self.blocked_writers.push(id);
-        }
+        !self.writers.is_empty() || self.expecting_until.is_some_and(|until| now < until)
     }
 
     /// Half-close: ends the stream after the bytes written so far.
@@ -391,33 +393,13 @@ impl Session {
         if !sent || !received || !self.send.streams.contains_key(&id) {
             return;
         }
-        self.send.streams.remove(&id);
+        if let Some(number) = self.send.streams.remove(&id).and_then(|stream| stream.blocked) {
+            self.writers.remove(number);
+            self.events.push_back(Event::StreamWritable(id));
+        }
         self.receive.remove(&id);
         let own = id.0 % 2 == self.side.parity();
         let open = if own { &mut self.open_own } else { &mut self.open_peer };
         *open = open.saturating_sub(1);
-    }
-
-    /// Wakes blocked writers once there is enough room again.
-    pub(super) fn wake_writers(&mut self, now: Instant) {
-        if self.blocked_writers.is_empty() {
-            return;
-        }
-        let mut blocked = std::mem::take(&mut self.blocked_writers);
-        let enough = WAKE_ROOM.min(self.config.send_buffer / 4);
-        blocked.retain(|&id| {
-            let wake = self.send.streams.get(&id).is_none_or(|stream| {
-                self.send.write_room(stream) >= enough && (self.starved || self.send.wants_writer(stream))
-            });
-            if wake {
-                self.expecting_until = Some(now + WRITES_AGAIN);
-                if let Some(stream) = self.send.streams.get_mut(&id) {
-                    stream.blocked = false;
-                }
-                self.events.push_back(Event::StreamWritable(id));
-            }
-            !wake
-        });
-        self.blocked_writers = blocked;
     }
 }

@@ -37,6 +37,9 @@ pub enum ProtocolError {
     /// More streams than this side allowed.
     #[error("the peer opened more than the {0} streams it may")]
     TooManyStreams(u32),
+    /// The peer raised its settings again and again.
+    #[error("the peer raised its settings more often than it may")]
+    TooManySettings,
     /// A stream of this side that it never opened.
     #[error("the peer used {0}, which this side has not opened")]
     UnknownStream(StreamId),

@@ -1,17 +1,17 @@
-//! Input: frames of the subflows, and the passing of time.
+//! Input: frames of the subflows.
 
 use core::time::Duration;
 
 use bytes::Bytes;
-use tributary_types::{Instant, PathId, StreamId, SubflowId};
+use tributary_types::{Instant, PathId, StreamId, SubflowId, printable};
 
 use super::{CODE_PROTOCOL, Life, ProtocolError, Session, Side};
 use crate::event::Event;
 use crate::path::PathAction;
 use crate::scheduler::SchedulerEvent;
 use crate::send::SendStream;
-use crate::subflow::FRESH_AFTER;
 use crate::wire::{Ack, Control, Item, MAX_AHEAD, SegmentHead, SegmentKind, Settings};
+use crate::work::step;
 
 /// Acknowledgements are delayed by this time.
 const ACK_DELAY: Duration = Duration::from_millis(1);
@@ -19,6 +19,12 @@ const ACK_DELAY: Duration = Duration::from_millis(1);
 const REPLACEABLE: Duration = Duration::from_secs(1);
 /// Factor by which the peer may exceed its limit of streams while their ends are in flight.
 const STREAM_SLACK: u32 = 2;
+
+/// Frames that [`Session::handle_part`] handles at most. Together they take less than a millisecond, whatever they are
+/// (`docs/wire-cost.md`).
+pub const PART: usize = 128;
+/// Times that a peer may raise its settings, the first ones included.
+const MOST_RAISES: u32 = 8;
 
 /// State of a stream identifier from the peer.
 enum Known {
@@ -52,33 +58,59 @@ impl Session {
         mut data: Bytes,
         begins: bool,
     ) -> Result<(), ProtocolError> {
+        self.handle_part(now, id, &mut data, begins)?;
+        // A frame may have ended the subflow.
+        while !data.is_empty() && self.subflows.contains_key(&id) {
+            self.handle_part(now, id, &mut data, false)?;
+        }
+        Ok(())
+    }
+
+    /// The same for a driver that limits the time for which it works without a pause: handles [`PART`] frames at most and
+    /// leaves the rest in `data`, which the driver passes with the next call for this subflow.
+    ///
+    /// # Errors
+    /// As [`Session::handle_input`].
+    pub fn handle_part(
+        &mut self,
+        now: Instant,
+        id: SubflowId,
+        data: &mut Bytes,
+        begins: bool,
+    ) -> Result<(), ProtocolError> {
         let subflow = self.subflows.get_mut(&id).ok_or(ProtocolError::UnknownSubflow(id))?;
         subflow.last_heard = now;
         self.last_heard = now;
+        let path = subflow.path;
+        let back = subflow.listening.heard() && !subflow.silent;
         match subflow.block {
             Some(block) if !begins => self.pins.go_on(block),
             _ => subflow.block = Some(self.pins.begin()),
         }
         let mut decoder = std::mem::take(&mut subflow.decoder);
-        let outcome = loop {
+        if back {
+            self.events.push_back(Event::PathBack { path });
+            let actions = self.paths.heard(path);
+            actions.into_iter().for_each(|action| self.act(action));
+        }
+        let mut outcome = Ok(());
+        for _ in 0..PART {
             if self.life == Life::Closed {
-                break Ok(());
+                data.clear();
+                break;
             }
-            match decoder.next_item(&mut data) {
-                Ok(Some(Item::Control(control))) => {
-                    if let Err(error) = self.control(now, id, control) {
-                        break Err(error);
-                    }
-                }
+            outcome = match decoder.next_item(data) {
+                Ok(Some(Item::Control(control))) => self.control(now, id, control),
                 Ok(Some(Item::Segment { head, at, piece, last })) => {
-                    if let Err(error) = self.segment(now, id, (head, at, piece, last)) {
-                        break Err(error);
-                    }
+                    self.segment(now, id, (head, at, piece, last))
                 }
-                Ok(None) => break Ok(()),
-                Err(error) => break Err(error.into()),
+                Ok(None) => break,
+                Err(error) => Err(error.into()),
+            };
+            if outcome.is_err() {
+                break;
             }
-        };
+        }
         if let Some(subflow) = self.subflows.get_mut(&id) {
             subflow.decoder = decoder;
         }
@@ -91,7 +123,7 @@ impl Session {
     fn control(&mut self, now: Instant, id: SubflowId, control: Control) -> Result<(), ProtocolError> {
         match control {
             Control::Ack(ack) => self.acknowledged(now, &ack)?,
-            Control::Settings(settings) => self.settings(settings),
+            Control::Settings(settings) => self.settings(settings)?,
             Control::Ping(number) => {
                 if let Some(subflow) = self.subflows.get_mut(&id) {
                     subflow.pong_due = Some(number);
@@ -118,19 +150,44 @@ impl Session {
                 }
             }
             Control::Close { code, reason } => {
-                self.end(code, String::from_utf8_lossy(&reason).into_owned(), true);
+                self.end(code, printable(&String::from_utf8_lossy(&reason)), true);
             }
         }
         Ok(())
     }
 
-    fn settings(&mut self, settings: Settings) {
-        self.peer = settings;
-        self.send.allow_data(settings.max_data);
-        let ids: Vec<_> = self.send.streams.keys().copied().collect();
-        for id in ids {
-            self.send.allow_stream(id, settings.stream_credit);
+    /// Each limit of the peer counts as the highest value that it has declared, so equal and lower ones change nothing.
+    /// Only a raised stream credit looks at the streams, so the number of raises is limited.
+    fn settings(&mut self, settings: Settings) -> Result<(), ProtocolError> {
+        let known = self.peer;
+        // The first ones replace the limits that apply before them.
+        let first = self.raised == 0;
+        let higher = |known: u64, declared: u64| if first { declared } else { known.max(declared) };
+        self.peer = Settings {
+            max_data: higher(known.max_data, settings.max_data),
+            stream_credit: higher(known.stream_credit, settings.stream_credit),
+            max_streams: if first {
+                settings.max_streams
+            } else {
+                known.max_streams.max(settings.max_streams)
+            },
+        };
+        if self.peer == known && !first {
+            return Ok(());
         }
+        self.raised += 1;
+        if self.raised > MOST_RAISES {
+            return Err(ProtocolError::TooManySettings);
+        }
+        self.send.allow_data(self.peer.max_data);
+        if self.peer.stream_credit > known.stream_credit {
+            let ids: Vec<_> = self.send.streams.keys().copied().collect();
+            for id in ids {
+                step();
+                self.send.allow_stream(id, self.peer.stream_credit);
+            }
+        }
+        Ok(())
     }
 
     // ---- acknowledgements
@@ -216,8 +273,12 @@ impl Session {
         } else {
             self.fresh_segment(head, at, piece, last)?;
         }
+        let unfinished = self.receive.get(&head.stream).is_some_and(|stream| !stream.complete());
         if let Some(subflow) = self.subflows.get_mut(&id) {
             subflow.stats.received += length;
+            if self.side == Side::Client && length > 0 {
+                subflow.listening.data(now, length, unfinished.then_some(head.stream), &subflow.info);
+            }
             if last {
                 subflow.arrived += 1;
                 let path = subflow.path;
@@ -364,16 +425,16 @@ impl Session {
             return Ok(Known::Open);
         }
         if id.0 % 2 == self.side.parity() {
-            return if id.0 < self.next_own_stream {
+            return if u64::from(id.0) < self.next_own_stream {
                 Ok(Known::Gone)
             } else {
                 Err(ProtocolError::UnknownStream(id))
             };
         }
-        if id.0 < self.next_peer_stream {
+        if u64::from(id.0) < self.next_peer_stream {
             return Ok(Known::Gone);
         }
-        let opened = (id.0 - self.next_peer_stream) / 2 + 1;
+        let opened = ((u64::from(id.0) - self.next_peer_stream) / 2 + 1) as u32;
         let most = self.granted.settings.max_streams;
         if self.life != Life::Open {
             return Ok(Known::Refused);
@@ -382,68 +443,13 @@ impl Session {
             return Err(ProtocolError::TooManyStreams(most));
         }
         for _ in 0..opened {
-            let next = StreamId(self.next_peer_stream);
+            step();
+            let next = StreamId(self.next_peer_stream as u32);
             self.next_peer_stream += 2;
             self.open_peer += 1;
             self.insert_stream(next, 0);
             self.events.push_back(Event::StreamOpened(next));
         }
         Ok(Known::Open)
-    }
-
-    // ---- time
-
-    /// Marks subflows without progress as silent, and requests new ones.
-    pub(super) fn watch_silence(&mut self, now: Instant) {
-        let mut fell_silent = Vec::new();
-        let mut wants_fresh = Vec::new();
-        for subflow in self.subflows.values_mut() {
-            let Some(since) = subflow.waiting_since() else { continue };
-            let silence = now.saturating_since(since);
-            if !subflow.silent && silence >= subflow.silence_threshold() {
-                subflow.fall_silent(now);
-                fell_silent.push((subflow.path, silence));
-            }
-            let due = silence >= subflow.fresh_after() && now >= subflow.last_refresh + FRESH_AFTER;
-            if subflow.silent && due {
-                subflow.last_refresh = now;
-                wants_fresh.push(subflow.path);
-            }
-        }
-        for (path, silence) in fell_silent {
-            self.stats.silences += 1;
-            self.views_stale = true;
-            self.events.push_back(Event::PathSilent { path, silence });
-        }
-        for path in wants_fresh {
-            self.paths.silent(now, path, false);
-            self.judge_segments(path, false);
-            if self.side == Side::Server {
-                for subflow in self.subflows.values_mut().filter(|s| s.path != path && !s.silent) {
-                    subflow.refresh_due = Some(path);
-                }
-            }
-        }
-    }
-
-    /// Pings idle subflows, and closes those that do not answer.
-    pub(super) fn keep_alive(&mut self, now: Instant) {
-        let wait = self.config.keep_alive;
-        let mut lost = Vec::new();
-        for subflow in self.subflows.values_mut() {
-            if now >= subflow.last_heard + wait && now >= subflow.last_ping + wait {
-                if subflow.last_ping > subflow.last_heard {
-                    lost.push((subflow.id, subflow.path));
-                }
-                subflow.last_ping = now;
-                subflow.ping_due = true;
-            }
-        }
-        for (id, path) in lost {
-            self.judge_segments(path, true);
-            self.events.push_back(Event::CloseSubflow { subflow: id, abort: true });
-            self.drop_subflow(now, id);
-            self.paths.ended(now, id);
-        }
     }
 }

@@ -175,7 +175,7 @@ impl Session {
         self.set_bounds();
         // A larger window may give credit for payload that was read before.
         self.consumed(0);
-        self.wake_writers(now);
+        self.wake_all_writers(now);
     }
 
     /// Halves the bounds, down to the least, so that other sessions get memory. A bound that the session still exceeds
@@ -207,8 +207,8 @@ impl Session {
     pub fn memory(&self) -> Memory {
         let streams = self.receive.len() * (size_of::<RecvStream>() + ENTRY)
             + self.send.streams.len() * (size_of::<SendStream>() + ENTRY);
-        // Pieces are stored in queues whose capacity doubles, and each piece is allocated separately.
-        let pieces = self.ahead * (2 * RecvStream::PIECE + ENTRY);
+        // Pieces are in the nodes of maps, which are at least five elevenths full, and each is allocated separately.
+        let pieces = self.ahead * (11 * RecvStream::PIECE / 5 + ENTRY);
         let segments = 2 * self.send.segments() * size_of::<Segment>();
         Memory {
             receive: self.granted.window.max(self.granted.max_data.saturating_sub(self.granted.consumed)),

@@ -9,6 +9,7 @@
 use core::time::Duration;
 use std::collections::BTreeSet;
 
+use thiserror::Error;
 use tributary_types::{Instant, PathId};
 
 use super::Session;
@@ -17,6 +18,11 @@ use crate::subflow::Subflow;
 /// Metered paths carry data once data has waited for the other paths for this time without a break, and stop once
 /// no data has waited for this time.
 const PERSISTENT: Duration = Duration::from_secs(2);
+
+/// A setting for a path that the session does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the session has no {0}; add the path or open a subflow on it first")]
+pub struct UnknownPath(pub PathId);
 
 /// Which paths are metered, and whether they carry data at present.
 #[derive(Debug, Default)]
@@ -69,10 +75,24 @@ impl Metered {
 
 impl Session {
     /// Says whether a path's bytes cost money. Both sides must know: the driver of the server calls this with what
-    /// the client's handshake says, before [`Self::handle_subflow_open`].
-    pub fn set_metered(&mut self, path: PathId, metered: bool) {
+    /// the client's handshake says, after [`Self::handle_subflow_open`] has accepted the subflow, because a handshake that
+    /// is refused must change nothing.
+    ///
+    /// # Errors
+    /// [`UnknownPath`]; the call has no effect then.
+    pub fn set_metered(&mut self, path: PathId, metered: bool) -> Result<(), UnknownPath> {
+        if !self.paths.contains(path) {
+            return Err(UnknownPath(path));
+        }
         self.metered.set(path, metered);
         self.views_stale = true;
+        Ok(())
+    }
+
+    /// Whether a path's bytes cost money.
+    #[must_use]
+    pub fn is_metered(&self, path: PathId) -> bool {
+        self.metered.contains(path)
     }
 
     /// Whether metered subflows get no data now.

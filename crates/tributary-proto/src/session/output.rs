@@ -91,7 +91,7 @@ impl Session {
                 }
             });
             let alive = (s.last_heard + self.config.keep_alive).max(s.last_ping + self.config.keep_alive);
-            [silence, Some(alive)].into_iter().flatten()
+            [silence, Some(alive), s.listening.poll_timeout(&s.info)].into_iter().flatten()
         });
         [
             self.ack_at,
@@ -250,8 +250,15 @@ impl Session {
             }
             self.scheduler.on_event(now, SchedulerEvent::Loaded { first, end });
             self.tell(Event::WindowLoaded { first, end, bytes });
-            // Numbering made room for what writers wait to add.
-            self.wake_writers(now);
+            // Numbering made room for what the streams' writers wait to add.
+            let mut woken = None;
+            for seq in (first.0..end.0).map(DataSeq) {
+                let stream = self.send.segment(seq).map(|segment| segment.head.stream);
+                if let Some(id) = stream.filter(|_| woken != stream) {
+                    self.wake_writer(now, id);
+                }
+                woken = stream;
+            }
         }
     }
 
@@ -273,7 +280,7 @@ impl Session {
         if first {
             self.send.taken(stream, payload.len());
             if self.config.unsent.is_some() {
-                self.wake_writers(now);
+                self.wake_writer(now, stream);
             }
         }
         if again {
@@ -310,7 +317,7 @@ impl Session {
         let view = WindowView::new(&self.send, self.config.window);
         self.starved = self.scheduler.load(now, &view, &self.views).is_some();
         if self.starved {
-            self.wake_writers(now);
+            self.wake_all_writers(now);
         }
     }
 

@@ -1,7 +1,9 @@
 //! Two sessions and the paths between them in virtual time; each test is a short story.
 
 mod abandoned;
+mod arrivals;
 mod comings;
+mod cost;
 mod ends;
 mod hostile;
 mod memory;

@@ -138,7 +138,7 @@ fn without_subflow() -> (Session, Sessions, tokio::sync::mpsc::UnboundedReceiver
     let shown = Watch::new(None);
     let mut keeper = Keeper { config, log: None, shown: shown.clone(), tell, hurry, was_up: true };
     let kept = session.clone();
-    let task = tokio::spawn(async move { drop(keeper.until_closed(&kept).await) }).abort_handle();
+    let task = tokio::spawn(async move { drop(keeper.until_doubt(&kept).await) }).abort_handle();
     let sessions = Sessions {
         link,
         waiting,

@@ -60,8 +60,9 @@ fn the_removal_of_the_only_path_is_reported_on_the_next_one() {
 /// A free and a metered path with these rates in Mbit/s.
 fn metered(name: &str, free: u64, metered: u64) -> Pair {
     let mut pair = Pair::new(name, &[(free, 5), (metered, 20)]);
-    pair.ends.iter_mut().for_each(|end| end.set_metered(PathId(1), true));
+    pair.ends[0].set_metered(PathId(1), true).unwrap();
     pair.run(300 * MS);
+    pair.ends[1].set_metered(PathId(1), true).unwrap();
     assert_eq!(pair.ends[1].subflow_stats().count(), 2, "it is connected");
     pair
 }

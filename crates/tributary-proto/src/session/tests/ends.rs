@@ -26,7 +26,9 @@ pub(super) fn open(pair: &mut Pair, side: usize) -> StreamId {
         match pair.ends[side].open_stream(0) {
             Ok(id) => return id,
             Err(OpenStreamError::TooMany(_)) => pair.run(MS),
-            Err(OpenStreamError::Closed) => panic!("the session ended: {:?}", pair.events[side].last()),
+            Err(OpenStreamError::Closed | OpenStreamError::UsedUp) => {
+                panic!("the session ended: {:?}", pair.events[side].last())
+            }
         }
     }
     panic!("no room for a stream: {:?}", pair.ends.each_ref().map(|end| end.streams()));

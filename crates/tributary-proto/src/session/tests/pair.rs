@@ -57,6 +57,8 @@ struct Pipe {
     queue_bytes: usize,
     budget: u64,
     flying: VecDeque<(Instant, Bytes)>,
+    /// Nothing arrives any more: the sender's retransmission timeouts have become long.
+    stuck: bool,
     /// Bytes that have arrived, and when the last ones did.
     arrived: u64,
     arrived_at: Instant,
@@ -167,6 +169,13 @@ impl Pair {
         }
     }
 
+    /// One direction of the present connections of a path carries nothing any more; new connections do.
+    pub fn stick(&mut self, path: PathId, direction: usize) {
+        for connection in self.connections.values_mut().filter(|c| c.path == path) {
+            connection.pipes[direction].stuck = true;
+        }
+    }
+
     fn step(&mut self) {
         self.now += self.step;
         self.connect();
@@ -231,7 +240,7 @@ impl Pair {
                 pipe.queue.push_back(bytes);
             }
             pipe.budget += path.rate.size_in(self.step).as_bytes();
-            if path.dead {
+            if path.dead || pipe.stuck {
                 pipe.budget = 0;
             }
             while let Some(front) = pipe.queue.front_mut()

@@ -1,0 +1,111 @@
+//! The streams with bytes to number, in turn: the most urgent first, streams of the same priority one after the other.
+//!
+//! Sums are kept while streams change, so that no decision about a segment walks over the streams. Not here: credit, and
+//! how much of a stream is numbered.
+
+use core::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use tributary_types::StreamId;
+
+use super::stream::{SendStream, Turn};
+
+/// Streams with unnumbered bytes and credit for them, and streams of which only the end is left.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    ready: BTreeMap<(Reverse<u8>, u64), StreamId>,
+    /// An end needs no credit, so these streams do not wait for their turn.
+    ends: BTreeMap<u64, StreamId>,
+    /// Number of the next place.
+    next: u64,
+    /// Bytes of the ready streams: of those with a priority, and of bulk.
+    prioritised: u64,
+    bulk: u64,
+}
+
+impl Turns {
+    /// Enters a stream, removes it or updates its bytes after a change. A stream that has a place keeps it.
+    pub fn settle(&mut self, id: StreamId, stream: &mut SendStream) {
+        let bytes = stream.sendable();
+        match stream.turn {
+            Some(turn) if bytes == 0 => {
+                self.ready.remove(&turn.key);
+                *self.sum(turn.key.0.0) -= turn.bytes;
+                stream.turn = None;
+            }
+            Some(turn) => {
+                let sum = self.sum(turn.key.0.0);
+                *sum = *sum - turn.bytes + bytes;
+                stream.turn = Some(Turn { bytes, ..turn });
+            }
+            None if bytes > 0 => {
+                let key = (Reverse(stream.priority), self.number());
+                self.ready.insert(key, id);
+                *self.sum(stream.priority) += bytes;
+                stream.turn = Some(Turn { key, bytes });
+            }
+            None => {}
+        }
+        match stream.end_turn {
+            Some(at) if !stream.only_fin() => {
+                self.ends.remove(&at);
+                stream.end_turn = None;
+            }
+            None if stream.only_fin() => {
+                let at = self.number();
+                self.ends.insert(at, id);
+                stream.end_turn = Some(at);
+            }
+            _ => {}
+        }
+    }
+
+    /// Moves a stream behind those of its priority.
+    pub fn requeue(&mut self, id: StreamId, stream: &mut SendStream) {
+        if let Some(turn) = stream.turn.take() {
+            self.ready.remove(&turn.key);
+            *self.sum(turn.key.0.0) -= turn.bytes;
+        }
+        self.settle(id, stream);
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn sum(&mut self, priority: u8) -> &mut u64 {
+        if priority > 0 { &mut self.prioritised } else { &mut self.bulk }
+    }
+
+    /// Bytes of the ready streams: of those with a priority, and of bulk.
+    pub fn bytes(&self) -> (u64, u64) {
+        (self.prioritised, self.bulk)
+    }
+
+    /// The oldest stream of which only the end is left.
+    pub fn first_end(&self) -> Option<StreamId> {
+        self.ends.first_key_value().map(|(_, id)| *id)
+    }
+
+    /// The first stream of the highest priority.
+    pub fn first(&self) -> Option<StreamId> {
+        self.ready.first_key_value().map(|(_, id)| *id)
+    }
+
+    /// The first stream of the lowest priority.
+    pub fn first_of_lowest(&self) -> Option<StreamId> {
+        let lowest = self.lowest()?;
+        self.ready.range((Reverse(lowest), 0)..).next().map(|(_, id)| *id)
+    }
+
+    /// The lowest priority of a ready stream.
+    pub fn lowest(&self) -> Option<u8> {
+        self.ready.last_key_value().map(|((priority, _), _)| priority.0)
+    }
+
+    /// The highest priority of a ready stream.
+    pub fn highest(&self) -> Option<u8> {
+        self.ready.first_key_value().map(|((priority, _), _)| priority.0)
+    }
+}
