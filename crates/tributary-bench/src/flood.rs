@@ -5,6 +5,7 @@
 //! without a flood alternate. The flood comes from 65 536 addresses on the server's own loopback, so that it
 //! loads the server and not a link.
 
+pub mod frames;
 mod parties;
 
 use core::time::Duration;

@@ -190,6 +190,9 @@ pub(crate) struct FloodArguments {
     /// Connections of the flood each second
     #[arg(long, default_value_t = flood::Plan::default().per_second)]
     per_second: u32,
+    /// Measure instead the longest round trip of a session beside two that have the key and send these frames without end
+    #[arg(long, value_name = "settings|pieces|pings", conflicts_with = "per_second")]
+    hostile: Option<flood::frames::Hostile>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -368,6 +371,18 @@ pub(crate) fn run(arguments: &BenchArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn flood(a: &FloodArguments, progress: &mut dyn FnMut(&str)) -> Result<Measured> {
+    if let Some(hostile) = a.hostile {
+        let plan = flood::frames::Plan { hostile, rounds: a.rounds, seconds: a.seconds };
+        let report = flood::frames::run(&plan, progress)?;
+        return Measured::new("flood", report.tables(), a.json, &report);
+    }
+    tributary_emu::isolate()?;
+    let plan = flood::Plan { rounds: a.rounds, seconds: a.seconds, per_second: a.per_second };
+    let report = flood::run(&plan, progress)?;
+    Measured::new("flood", report.tables(), a.json, &report)
+}
+
 fn measure(bench: &Bench, progress: &mut dyn FnMut(&str)) -> Result<Measured> {
     Ok(match bench {
         Bench::End { .. } | Bench::Hostile { .. } => Measured::default(), // handled in `run`
@@ -432,12 +447,7 @@ fn measure(bench: &Bench, progress: &mut dyn FnMut(&str)) -> Result<Measured> {
                 tunnel::run(&tunnel::Plan { rounds, seconds, rate, flows, rtt, loss, only }, progress)?;
             Measured::new("tunnel", report.tables(), a.json, &report)?
         }
-        Bench::Flood(a) => {
-            tributary_emu::isolate()?;
-            let plan = flood::Plan { rounds: a.rounds, seconds: a.seconds, per_second: a.per_second };
-            let report = flood::run(&plan, progress)?;
-            Measured::new("flood", report.tables(), a.json, &report)?
-        }
+        Bench::Flood(a) => flood(a, progress)?,
         Bench::Hop(a) => hop::run(a, progress)?,
         Bench::Handoff(a) => {
             tributary_emu::isolate()?;
