@@ -1,4 +1,4 @@
-//! When a radio finishes sending its packets: the access point's knowledge of its own transmitter.
+//! When a radio finishes sending its packets: the exact knowledge that only the scheme `cubic-balanced` has.
 
 use core::time::Duration;
 
@@ -23,7 +23,7 @@ impl Airtime {
     }
 
     /// The rate now, or at the end of the queued packets if that is later.
-    pub fn rate(&mut self, now: Instant) -> Bitrate {
+    fn rate(&mut self, now: Instant) -> Bitrate {
         self.rate.advance_to(now);
         self.rate.span().rate
     }

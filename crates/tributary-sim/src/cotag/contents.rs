@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use tributary_coding::rlnc::Vector;
-use tributary_cotag::{Payload, decode};
+use tributary_cotag::{Mode, Payload, decode};
 use tributary_types::Instant;
 
 use crate::packet::Packet;
@@ -24,6 +24,12 @@ const ENVELOPE: usize = 20 + 8 + 32;
 const MOST: u64 = 1 << 18;
 /// Number of cohorts whose longest packet is kept.
 const LABELS: usize = 256;
+
+/// Bytes that coding and a hop add to an inner packet at most: envelope, header, the bitmap of a mix, length.
+pub(super) fn overhead(mode: Mode) -> usize {
+    let bitmap = if mode == Mode::Paper { 160 } else { 32 };
+    ENVELOPE + 24 + bitmap + LENGTH
+}
 
 /// An inner packet.
 #[derive(Clone, Debug)]
@@ -65,7 +71,7 @@ impl Contents {
         self.held.remove(&number(delivered)?)
     }
 
-    /// Size on the wire of a packet between the nodes.
+    /// Size on the wire of a coded packet between the nodes; of no bytes, that of the envelope.
     pub fn wire_size(&self, bytes: &Bytes) -> u32 {
         let inner = match decode(bytes) {
             Ok((header, Payload::Coded(vector, body))) => {

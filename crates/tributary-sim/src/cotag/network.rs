@@ -5,23 +5,23 @@
 //! ```
 //! Ten flows are sent at 600 Mbit/s each and then, for the burst, at 2 Gbit/s. The radios' rate chains start
 //! two seconds before the first byte, so that the initial state has no effect. Acknowledgements use separate
-//! links without loss. Each radio has a drop-tail queue; a coding access point has it in its machine. The nodes have
-//! the defaults of the real ones.
+//! links without loss. Each radio has a drop-tail queue. The coded nodes are the real ones with their defaults: an access point
+//! measures its radio's rate and keeps its queue short.
 
 use core::time::Duration;
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use tributary_coding::CoefficientKey;
-use tributary_cotag::{AccessPoint, Config, Device, Gateway, Mode};
+use tributary_cotag::{AccessPointNode, Config, DeviceNode, GatewayNode, Mode};
 use tributary_link::{DelaySpec, LinkConfig, LinkSpec, MAX_RATE, QueueSpec};
 use tributary_types::{Bitrate, DataSize, Instant, Rng};
 
-use super::access_point::{AccessPointNode, Routes};
+use super::access_point::{AccessPointHost, Routes};
 use super::airtime::Airtime;
-use super::contents::Contents;
-use super::device::DeviceNode;
-use super::gateway::GatewayNode;
+use super::contents::{Contents, overhead};
+use super::device::DeviceHost;
+use super::gateway::GatewayHost;
 use super::scheme::{FlowKind, Gate};
 use super::setting::{BEGIN, FLOWS, LONGEST, RADIO_DELAY, Setting};
 use super::spray::Spray;
@@ -80,7 +80,7 @@ pub struct TunnelMeasured {
     pub recovered: u64,
     /// Packets of cohorts that ended before they were decoded.
     pub lost: u64,
-    /// Packets that access points dropped because their buffer was full.
+    /// Packets that the gateway refused and access points dropped because too many waited.
     pub full: u64,
     /// Deliveries without a known packet: zero unless a decoder is wrong.
     pub unknown: u64,
@@ -106,6 +106,7 @@ struct Links {
 /// The coded nodes of the run, for reading their results.
 #[derive(Debug)]
 struct Tunnel {
+    gateway: HostId,
     points: Vec<HostId>,
     device: HostId,
 }
@@ -114,7 +115,7 @@ struct Tunnel {
 enum Middle {
     None,
     Spray(HostId, Spray),
-    Coded(HostId, Box<GatewayNode>),
+    Coded(HostId, Box<GatewayHost>),
 }
 
 impl Setting {
@@ -287,7 +288,7 @@ impl Run {
     }
 
     fn tunnel_measured(&self, tunnel: &Tunnel) -> TunnelMeasured {
-        let device = self.world.host::<DeviceNode>(tunnel.device).expect("it was placed");
+        let device = self.world.host::<DeviceHost>(tunnel.device).expect("it was placed");
         let mut delays: Vec<f64> = device.delays.iter().map(|delay| delay.as_secs_f64() * 1e3).collect();
         delays.sort_by(f64::total_cmp);
         let at = |share: f64| delays.get((delays.len() as f64 * share) as usize).copied().unwrap_or(0.0);
@@ -298,11 +299,12 @@ impl Run {
             recovered: counters.recovered,
             lost: counters.lost,
             unknown: device.unknown,
+            full: self.world.host::<GatewayHost>(tunnel.gateway).expect("it was placed").refused,
             ..TunnelMeasured::default()
         };
         let (mut sent, mut taken) = (0, 0);
         for point in &tunnel.points {
-            let point = self.world.host::<AccessPointNode>(*point).expect("it was placed").counters();
+            let point = self.world.host::<AccessPointHost>(*point).expect("it was placed").counters();
             (sent, taken) = (sent + point.sent, taken + point.taken);
             measured.full += point.full;
         }
@@ -361,10 +363,12 @@ fn place_gate(setting: &Setting, links: &Links, world: &mut World) -> (Middle, O
     };
     let contents = Rc::new(RefCell::new(Contents::default()));
     let (gateway, device) = (world.reserve_host(), world.reserve_host());
-    let machine = Gateway::new(setting.coding(mode, HELD), 1);
-    let mut gateway_node = GatewayNode::new(machine, contents.clone());
-    let machine = Device::new(setting.coding(mode, HELD), links.spokes.len());
-    let mut device_node = DeviceNode::new(machine, contents.clone(), setting.burst_from());
+    let (config, count) = (setting.coding(mode, HELD), links.spokes.len());
+    let largest = setting.packet as usize + overhead(mode);
+    let node = GatewayNode::new(config.clone(), 1, count, largest);
+    let mut gateway_host = GatewayHost::new(node, contents.clone());
+    let node = DeviceNode::new(config, 1, count);
+    let mut device_host = DeviceHost::new(node, contents.clone(), setting.burst_from());
     let mut points = Vec::new();
     for (number, spoke) in links.spokes.iter().enumerate() {
         let point = world.reserve_host();
@@ -372,15 +376,15 @@ fn place_gate(setting: &Setting, links: &Links, world: &mut World) -> (Middle, O
         let to_gateway = world.add_route(&[spoke.wired_up], gateway);
         let to_device = world.add_route(&[spoke.radio_down], device);
         let from_device = world.add_route(&[spoke.radio_up], point);
-        gateway_node.join(from_gateway, to_gateway);
-        device_node.join(to_device, from_device);
-        let machine = AccessPoint::new(setting.coding(mode, setting.queue as usize), number as u8 + 1, 1);
+        gateway_host.join(from_gateway, to_gateway);
+        device_host.join(to_device, from_device);
+        let config = setting.coding(mode, setting.queue as usize);
+        let node = AccessPointNode::new(config, number as u8 + 1, largest);
         let routes = Routes { from_gateway, to_gateway, to_device };
-        let node = AccessPointNode::new(machine, Airtime::new(&spoke.config), contents.clone(), routes);
-        world.place_host(point, Box::new(node));
+        world.place_host(point, Box::new(AccessPointHost::new(node, routes, &contents)));
         points.push(point);
     }
-    world.place_host(device, Box::new(device_node));
-    let middle = Middle::Coded(gateway, Box::new(gateway_node));
-    (middle, Some(Tunnel { points, device }))
+    world.place_host(device, Box::new(device_host));
+    let middle = Middle::Coded(gateway, Box::new(gateway_host));
+    (middle, Some(Tunnel { gateway, points, device }))
 }

@@ -2,12 +2,10 @@
 
 use core::time::Duration;
 
-use bytes::Bytes;
 use tributary_link::{Link, LinkConfig, LinkSpec, Packet, QueueSpec, RateSpec};
 use tributary_types::{Bitrate, Instant};
 
 use super::airtime::Airtime;
-use super::feedback::{Feedback, numbered, unnumbered};
 use super::*;
 
 /// 100 and 30 Mbit/s, ten flows of 6 and then 20 Mbit/s, packets of 1500 bytes.
@@ -119,17 +117,4 @@ fn redundant_packets_follow_the_loss_of_the_radios() {
     let (clean, lossy) = (redundant(0.0), redundant(0.02));
     assert!(clean < 3.0, "without loss {clean} % are redundant");
     assert!(lossy > 4.0, "with 2 % loss {lossy} % are redundant");
-}
-
-#[test]
-fn feedback_is_read_back_and_bytes_in_flight_are_counted() {
-    let feedback = Feedback { received: 7, waiting: 3, rate: Bitrate::from_mbps(12), loss: Some(0.01) };
-    assert_eq!(Feedback::decode(&feedback.encode()), Some(feedback));
-    let unknown = Feedback { loss: None, ..feedback };
-    assert_eq!(Feedback::decode(&unknown.encode()), Some(unknown));
-    assert_eq!(Feedback::decode(&[1, 2, 3]), None);
-    // Two packets in flight, three waiting, and the packet itself: six milliseconds.
-    assert_eq!(feedback.wait(9, 1500), Duration::from_millis(6));
-    assert_eq!(unnumbered(&numbered(5, &[1, 2])), Some((5, Bytes::from_static(&[1, 2]))));
-    assert_eq!(unnumbered(&Bytes::from_static(&[1, 2])), None);
 }
