@@ -133,7 +133,7 @@ impl AccessPoint {
         }
         if payload == Payload::Flush {
             self.flush = Some(packet);
-            self.give();
+            self.give_in_systematic_mode();
             return;
         }
         if let Payload::Coded(vector, body) = &payload
@@ -144,7 +144,7 @@ impl AccessPoint {
         }
         let label = header.label;
         self.counters.full += self.queue.push(header.high, Waiting { label, bytes: packet });
-        self.give();
+        self.give_in_systematic_mode();
     }
 
     /// Limits how long the newest label waits for a later one.
@@ -262,10 +262,18 @@ impl AccessPoint {
         held.header.symbols == header.symbols && recoder.push(vector, body.clone()).is_ok()
     }
 
-    /// Giving: drops every cohort that is two labels behind. `Deviates:` in systematic mode originals are
-    /// kept, because the device accepts them until its own rule ends the cohort; a queue of more than T would
-    /// otherwise lose them.
-    fn give(&mut self) {
+    /// In systematic mode giving drops redundant packets only, so it need not wait for the link.
+    fn give_in_systematic_mode(&mut self) {
+        if self.config.mode == Mode::Systematic {
+            self.give();
+        }
+    }
+
+    /// Giving: drops every cohort that is two labels behind. In paper mode to be called when the link has taken what it has
+    /// room for: a node that reads several labels at once must not drop what it could have sent. `Deviates:` in systematic
+    /// mode originals are kept, because the device accepts them until its own rule ends the cohort; a queue of more than
+    /// T would otherwise lose them.
+    pub fn give(&mut self) {
         let Some(newest) = self.newest_label() else { return };
         self.held.retain(|held| ahead(newest, held.header.label) < 2);
         let stays = |label| ahead(newest, label) < 2;

@@ -78,6 +78,7 @@ impl World {
                 self.device.handle_packet(self.now, link, &bytes);
             }
         }
+        self.points.iter_mut().for_each(AccessPoint::give);
         if let Some(report) = self.device.poll_report() {
             self.points.iter_mut().for_each(|point| point.handle_report(&report));
             self.gateway.handle_report(&report);
@@ -442,6 +443,20 @@ fn an_access_point_gives_up_what_two_later_cohorts_overtake() {
     let body = Bytes::from_static(&[0, 4, 0, 0, 0, 7]);
     point.handle_packet(Instant::ZERO, 0, encode(&row, &Payload::Coded(Vector::Cauchy(1), body)));
     assert_eq!((point.waiting(), point.counters().late), (3, 1));
+}
+
+#[test]
+fn labels_that_are_read_at_once_are_sent_if_the_link_has_room() {
+    let mut point = AccessPoint::new(config(Mode::Paper), 0, 1);
+    for label in 1..=4 {
+        let payload = Payload::Coded(Vector::Random(0), Bytes::from_static(&[0, 4, 0, 0, 0, 7]));
+        point.handle_packet(Instant::ZERO, 0, encode(&Header { symbols: 5, ..header(label) }, &payload));
+    }
+    let first = point.poll_transmit(false).expect("nothing was given up before the link was asked");
+    assert_eq!(decode(&first).expect("a packet").0.label, 1);
+    // The link takes no more: what two later cohorts have overtaken is dropped.
+    point.give();
+    assert_eq!((point.waiting(), point.counters().given), (2, 1));
 }
 
 #[test]

@@ -137,8 +137,13 @@ impl AccessPointNode {
         }
     }
 
-    /// Sends what the radio may take.
+    /// Sends what the radio may take, and gives up what later cohorts have overtaken.
     pub fn transmit(&mut self, now: Instant, down: &mut impl HopEnd) {
+        self.fill(now, down);
+        self.machine.give();
+    }
+
+    fn fill(&mut self, now: Instant, down: &mut impl HopEnd) {
         while down.control().has_room(self.link_mtu) {
             if let Some(packet) = self.plain.pop_front() {
                 self.passed.packets_out += 1;
