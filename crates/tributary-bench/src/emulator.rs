@@ -1,7 +1,7 @@
 //! The emulator's own benchmarks ([`tributary_emu::bench`]) as one report: accuracy, highest rate, loss
 //! equivalence, and rattan in the same run.
 
-use super::{BenchError, Progress, judged, median, verdict};
+use super::{BenchError, Judgement, Progress, median, paired_interval, verdict};
 use core::time::Duration;
 use serde::Serialize;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub struct Plan {
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { time: Duration::from_secs(5), seeds: 15, rounds: 3 }
+        Self { time: Duration::from_secs(5), seeds: 15, rounds: 5 }
     }
 }
 
@@ -141,20 +141,22 @@ fn peer_table(peer: &PeerComparison) -> Table {
         Column::right(&peer.peer).unit("Mbit/s"),
         Column::right("tributary").unit("Mbit/s"),
         Column::right("ratio"),
+        Column::right("95 % interval"),
         Column::right("wanted"),
         Column::right("to its best round"),
         Column::left("audit"),
         Column::left(""),
     ]);
-    let holds = peer.ratio >= PEER_AIM;
+    let interval = paired_interval(&peer.ours_mbps, &peer.peer_mbps);
     table.push([
         Cell::number(median(&peer.peer_mbps), 0),
         Cell::number(median(&peer.ours_mbps), 0),
-        judged(peer.ratio, 1, holds),
+        Cell::number(peer.ratio, 1).strong(),
+        Cell::optional(interval.map(|interval| interval.to_string())),
         Cell::text(&format!("≥ {PEER_AIM}")),
         Cell::number(peer.ratio_to_best, 1),
         Cell::text(if peer.ours_valid { "valid" } else { "invalid" }),
-        verdict(holds),
+        Judgement::at_least(PEER_AIM, interval).cell(),
     ]);
     table
 }

@@ -20,7 +20,7 @@ use tributary_link::{LinkSpec, PathSpec, Scenario};
 use tributary_report::{Cell, Column, Table, stats};
 use tributary_types::Bitrate;
 
-use super::{BenchError, Bounds, Progress, audited, judged, within};
+use super::{BenchError, Bounds, Judgement, Progress, audited, interval_of, within};
 
 /// Honest clients at the same time, each with its own address.
 pub const HONEST_CLIENTS: u8 = 20;
@@ -34,8 +34,6 @@ const SETTLE: Duration = Duration::from_secs(1);
 const START: Duration = Duration::from_secs(10);
 /// Least share of honest attempts that succeed, and of the stream's rate.
 const AIMS: (f64, f64) = (0.99, 0.95);
-/// Resamples of the ratio's interval, and their seed.
-const BOOTSTRAP: (u32, u64) = (2000, 1);
 
 /// Settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -193,12 +191,11 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
         Share::of(&phases.iter().filter(|phase| phase.flooded).map(which).collect::<Vec<_>>())
     };
     let ratios: Vec<f64> = phases.chunks(2).filter_map(ratio).collect();
-    let (rounds, seed) = BOOTSTRAP;
     Ok(Report {
         connects: of(|phase| &phase.connects),
         rejoins: of(|phase| &phase.rejoins),
         ratio: super::median(&ratios),
-        ratio_interval: stats::bootstrap_interval(&ratios, stats::median, rounds, seed).map(Bounds::from),
+        ratio_interval: interval_of(&ratios, stats::median),
         audit: network.audit()?,
         phases,
     })
@@ -286,14 +283,15 @@ impl Report {
             Column::left(""),
         ]);
         let mut push = |name: &str, value: f64, interval: Option<Bounds>, aim: f64| {
+            let judgement = Judgement::at_least(aim, interval);
             let interval =
                 interval.map_or_else(|| "–".to_owned(), |of| format!("{:.4} to {:.4}", of.low, of.high));
             aims.push([
                 Cell::text(name),
-                judged(value, 4, value >= aim),
+                Cell::number(value, 4).strong(),
                 Cell::text(&interval),
                 Cell::text(&format!("≥ {aim}")),
-                audited(core::slice::from_ref(&self.audit), value >= aim),
+                audited(core::slice::from_ref(&self.audit), judgement.cell()),
             ]);
         };
         push("honest connects that succeed", self.connects.value, Some(self.connects.interval), AIMS.0);

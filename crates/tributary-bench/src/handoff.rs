@@ -9,7 +9,7 @@
 mod live;
 mod player;
 
-use super::{BenchError, Progress, verdict, within};
+use super::{BenchError, Judgement, Progress, interval_of, verdict, within};
 use core::time::Duration;
 use live::Recording;
 use player::{Frames, Playback};
@@ -281,20 +281,22 @@ impl Report {
                 .into_iter()
                 .chain([
                     Column::right("most").unit("ms"),
+                    Column::right("p99, 95 % interval").unit("ms"),
                     Column::right("p99 at most").unit("ms"),
                     Column::left(""),
                 ])
         };
         let figures = |samples: &[f64], bound: f64| {
             let percentile = |percent| stats::percentile(samples, percent);
-            let holds = percentile(99.0).is_some_and(|p99| p99 <= bound);
+            let interval = interval_of(samples, |drawn| stats::percentile(drawn, 99.0));
             [
                 Cell::number(samples.len() as f64, 0),
                 Cell::optional_number(percentile(50.0), 1),
                 Cell::optional_number(percentile(99.0), 1).strong(),
                 Cell::optional_number(stats::maximum(samples), 1),
+                Cell::optional(interval.map(|of| format!("{:.0} to {:.0}", of.low, of.high))),
                 Cell::number(bound, 0),
-                verdict(holds),
+                Judgement::at_most(bound, interval).cell(),
             ]
         };
         let title = "Longest time without data around a handoff; 5.24 Mbit/s, two links of 18 Mbit/s, cubic";

@@ -110,11 +110,24 @@ fn paired_ratio(ours: &[f64], peers: &[f64]) -> f64 {
 
 /// The 95 % interval of [`paired_ratio`], bootstrapped over the rounds; `None` with a single round.
 fn paired_interval(ours: &[f64], peers: &[f64]) -> Option<Bounds> {
+    let ratios: Vec<f64> = ours.iter().zip(peers).map(|(our, peer)| our / peer).collect();
+    interval_of(&ratios, stats::median)
+}
+
+/// The bootstrapped 95 % interval of a statistic; `None` with fewer than two samples.
+fn interval_of(samples: &[f64], statistic: impl Fn(&[f64]) -> Option<f64>) -> Option<Bounds> {
     /// Resamples, and their seed.
     const BOOTSTRAP: (u32, u64) = (2000, 1);
-    let ratios: Vec<f64> = ours.iter().zip(peers).map(|(our, peer)| our / peer).collect();
     let (rounds, seed) = BOOTSTRAP;
-    stats::bootstrap_interval(&ratios, stats::median, rounds, seed).map(Bounds::from)
+    stats::bootstrap_interval(samples, statistic, rounds, seed).map(Bounds::from)
+}
+
+/// The bootstrapped 95 % interval of a statistic of whole rounds, which is given the numbers of the drawn rounds.
+fn interval_over_rounds(rounds: usize, statistic: impl Fn(&[usize]) -> f64) -> Option<Bounds> {
+    let numbers: Vec<f64> = (0..rounds).map(|round| round as f64).collect();
+    interval_of(&numbers, |drawn| {
+        Some(statistic(&drawn.iter().map(|round| *round as usize).collect::<Vec<_>>()))
+    })
 }
 
 /// An interval.
@@ -220,7 +233,7 @@ fn in_network<T>(
 
 /// A verdict of measurements in the emulator. If an audit is invalid there is no verdict; the cell names the figures
 /// that are out of bounds, with their limits.
-fn audited(audits: &[Audit], good: bool) -> Cell {
+fn audited(audits: &[Audit], verdict: Cell) -> Cell {
     let invalid = |audit: &Audit| match audit.verdict() {
         Verdict::Valid => None,
         Verdict::Invalid { reasons } => Some(reasons.join("; ")),
@@ -228,7 +241,7 @@ fn audited(audits: &[Audit], good: bool) -> Cell {
     audits
         .iter()
         .find_map(invalid)
-        .map_or_else(|| verdict(good), |reasons| Cell::text(&format!("audit invalid: {reasons}")).bad())
+        .map_or(verdict, |reasons| Cell::text(&format!("audit invalid: {reasons}")).bad())
 }
 
 /// Processor time of this process so far.
@@ -270,6 +283,16 @@ mod tests {
             "one round has no interval"
         );
         assert_eq!(Judgement::at_least(0.95, interval(&[1.0, 0.99, 1.01, 1.0, 0.98])), Judgement::Holds);
+    }
+
+    #[test]
+    fn an_interval_over_rounds_draws_whole_rounds() {
+        let rounds = [[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]];
+        let mean = |drawn: &[usize]| drawn.iter().map(|r| rounds[*r].iter().sum::<f64>()).sum::<f64>() / 6.0;
+        assert_eq!(interval_over_rounds(3, mean), Some(Bounds { low: 1.5, high: 1.5 }));
+        assert_eq!(interval_over_rounds(1, mean), None);
+        let spread = interval_over_rounds(9, |drawn| drawn.iter().sum::<usize>() as f64 / 9.0).unwrap();
+        assert!(spread.low < 3.5 && spread.high > 4.5, "{spread}");
     }
 
     #[test]

@@ -3,14 +3,14 @@
 
 use super::end::{CONGESTION, Contestant, EndResult, MemorySample, Until};
 use super::process::Transfer;
-use super::{BenchError, Progress, judged, median, verdict, within};
+use super::{BenchError, Bounds, Judgement, Progress, audited, interval_of, median, within};
 use core::time::Duration;
 use serde::Serialize;
 use std::ffi::OsStr;
-use tributary_emu::{Network, Side, VethNetwork};
+use tributary_emu::{Audit, Network, Side, VethNetwork};
 use tributary_lab::SessionSettings;
 use tributary_link::{LinkSpec, PathSpec, Scenario};
-use tributary_report::{Cell, Column, Table};
+use tributary_report::{Cell, Column, Table, stats};
 use tributary_types::Bitrate;
 
 /// Paths of the session.
@@ -30,11 +30,13 @@ pub struct Plan {
     pub windows: u32,
     /// Duration at 2 Gbit/s · 50 ms: the transfer has the bytes that the links carry in this time.
     pub seconds: f64,
+    /// Transfers at 2 Gbit/s · 50 ms, each with new processes.
+    pub rounds: u32,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { windows: 300_000, seconds: 15.0 }
+        Self { windows: 300_000, seconds: 15.0, rounds: 5 }
     }
 }
 
@@ -51,8 +53,10 @@ pub struct Flatness {
     pub early_held_kb: f64,
     /// In the last tenth, kB.
     pub late_held_kb: f64,
+    /// Interval of the growth between the two, kB: from the 95 % intervals of both medians.
+    pub growth_kb: Option<Bounds>,
     /// Whether memory did not grow.
-    pub holds: bool,
+    pub judgement: Judgement,
     /// All samples.
     pub samples: Vec<MemorySample>,
 }
@@ -62,14 +66,42 @@ pub struct Flatness {
 pub struct Bound {
     /// `source` or `sink`.
     pub end: &'static str,
-    /// Goodput, Mbit/s.
-    pub goodput_mbps: f64,
-    /// Resident memory before the session, kB.
-    pub before_kb: u64,
-    /// Peak resident memory, kB.
-    pub peak_kb: u64,
+    /// Goodput of each round, Mbit/s.
+    pub goodput_mbps: Vec<f64>,
+    /// Resident memory before the session in each round, kB.
+    pub before_kb: Vec<f64>,
+    /// Peak resident memory in each round, kB.
+    pub peak_kb: Vec<f64>,
+    /// 95 % interval of the median difference, kB, bootstrapped over the rounds.
+    pub interval: Option<Bounds>,
     /// Whether the difference is within 64 MiB.
-    pub holds: bool,
+    pub judgement: Judgement,
+}
+
+impl Bound {
+    fn new(end: &'static str) -> Self {
+        Self {
+            end,
+            goodput_mbps: Vec::new(),
+            before_kb: Vec::new(),
+            peak_kb: Vec::new(),
+            interval: None,
+            judgement: Judgement::Undecided,
+        }
+    }
+
+    fn add(&mut self, goodput_mbps: f64, result: &EndResult) {
+        self.goodput_mbps.push(goodput_mbps);
+        self.before_kb.push(result.rss_before_kb as f64);
+        self.peak_kb.push(result.rss_peak_kb as f64);
+        self.interval = interval_of(&self.taken_kb(), stats::median);
+        self.judgement = Judgement::at_most(BOUND_KB, self.interval);
+    }
+
+    /// Memory of the session in each round.
+    fn taken_kb(&self) -> Vec<f64> {
+        self.peak_kb.iter().zip(&self.before_kb).map(|(peak, before)| (peak - before).max(0.0)).collect()
+    }
 }
 
 /// The result.
@@ -83,8 +115,8 @@ pub struct Report {
     pub flatness: Vec<Flatness>,
     /// Both ends at 2 Gbit/s · 50 ms.
     pub bounds: Vec<Bound>,
-    /// The emulator's audit of that network.
-    pub audit: tributary_emu::Audit,
+    /// The emulator's audits of that network.
+    pub audits: Vec<Audit>,
 }
 
 /// Measures both.
@@ -94,11 +126,19 @@ pub struct Report {
 pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     within("windows", f64::from(plan.windows), 1000.0..=10_000_000.0)?;
     within("seconds", plan.seconds, 1.0..=600.0)?;
+    within("rounds", f64::from(plan.rounds), 1.0..=100.0)?;
     progress(&format!("{} windows of 64 KiB", plan.windows));
     let flatness = long_transfer(plan.windows)?;
-    progress("2 Gbit/s, 50 ms");
-    let (bounds, audit) = large_product(plan.seconds)?;
-    Ok(Report { windows: plan.windows, window: SMALL_WINDOW, flatness, bounds, audit })
+    let (mut bounds, mut audits) = ([Bound::new("source"), Bound::new("sink")], Vec::new());
+    for round in 1..=plan.rounds {
+        progress(&format!("2 Gbit/s, 50 ms, round {round} of {}", plan.rounds));
+        let ((source, sink), audit) = large_product(plan.seconds)?;
+        let goodput_mbps = sink.bytes as f64 * 8e-6 / sink.seconds;
+        bounds[0].add(goodput_mbps, &source);
+        bounds[1].add(goodput_mbps, &sink);
+        audits.push(audit);
+    }
+    Ok(Report { windows: plan.windows, window: SMALL_WINDOW, flatness, bounds: bounds.into(), audits })
 }
 
 fn long_transfer(windows: u32) -> Result<Vec<Flatness>, BenchError> {
@@ -121,14 +161,20 @@ fn flat(end: &'static str, result: EndResult) -> Flatness {
     let (early, late) = (&samples[tenth..tenth * 2], &samples[samples.len() - tenth..]);
     let rss: fn(&MemorySample) -> u64 = |sample| sample.rss_kb;
     let held: fn(&MemorySample) -> u64 = |sample| sample.held / 1024;
-    let (early_kb, late_kb) = (middle(early, rss), middle(late, rss));
+    let around = |part: &[MemorySample]| {
+        interval_of(&part.iter().map(|sample| sample.rss_kb as f64).collect::<Vec<_>>(), stats::median)
+    };
+    let growth_kb = around(early)
+        .zip(around(late))
+        .map(|(early, late)| Bounds { low: late.low - early.high, high: late.high - early.low });
     Flatness {
         end,
-        early_kb,
-        late_kb,
+        early_kb: middle(early, rss),
+        late_kb: middle(late, rss),
         early_held_kb: middle(early, held),
         late_held_kb: middle(late, held),
-        holds: late_kb <= early_kb + FLAT_KB,
+        growth_kb,
+        judgement: Judgement::at_most(FLAT_KB, growth_kb),
         samples,
     }
 }
@@ -137,7 +183,7 @@ fn flat(end: &'static str, result: EndResult) -> Flatness {
 const RATE: u64 = 2_000_000_000;
 
 /// Two radios of 1 Gbit/s each with 50 ms of RTT and 25 ms of queue.
-fn large_product(seconds: f64) -> Result<(Vec<Bound>, tributary_emu::Audit), BenchError> {
+fn large_product(seconds: f64) -> Result<((EndResult, EndResult), Audit), BenchError> {
     let radio = |name| PathSpec::symmetric(name, LinkSpec::constant(Bitrate::from_bps(RATE / 2)));
     let scenario = Scenario::new("large-product")
         .with_path(radio("first"))
@@ -150,16 +196,7 @@ fn large_product(seconds: f64) -> Result<(Vec<Bound>, tributary_emu::Audit), Ben
     let until = Until::Bytes((seconds * RATE as f64 / 8.0) as u64);
     let contestant = Contestant::of("session");
     let transfer = Transfer { command: &command, paths: 0..PATHS, contestant, congestion: CONGESTION, until };
-    let (source, sink) = transfer.run()?;
-    let goodput_mbps = sink.bytes as f64 * 8e-6 / sink.seconds;
-    let bound = |end, result: &EndResult| Bound {
-        end,
-        goodput_mbps,
-        before_kb: result.rss_before_kb,
-        peak_kb: result.rss_peak_kb,
-        holds: result.rss_peak_kb.saturating_sub(result.rss_before_kb) as f64 <= BOUND_KB,
-    };
-    Ok((vec![bound("source", &source), bound("sink", &sink)], network.audit()?))
+    Ok((transfer.run()?, network.audit()?))
 }
 
 impl Report {
@@ -168,12 +205,14 @@ impl Report {
     pub fn tables(&self) -> Vec<Table> {
         let megabytes = |kb: f64| Cell::number(kb / 1024.0, 1);
         let title = format!("{} windows of 64 KiB, TLS, two veth paths", self.windows);
+        let megabytes_of = |of: Bounds| format!("{:.1} to {:.1}", of.low / 1024.0, of.high / 1024.0);
         let mut flat = Table::new(&title).columns([
             Column::left("end"),
             Column::right("RSS at 10–20 %").unit("MiB"),
             Column::right("at 90–100 %").unit("MiB"),
             Column::right("held at 10–20 %").unit("MiB"),
             Column::right("at 90–100 %").unit("MiB"),
+            Column::right("growth, 95 % interval").unit("MiB"),
             Column::left("flat"),
         ]);
         for f in &self.flatness {
@@ -183,7 +222,8 @@ impl Report {
                 megabytes(f.late_kb),
                 megabytes(f.early_held_kb),
                 megabytes(f.late_held_kb),
-                verdict(f.holds),
+                Cell::optional(f.growth_kb.map(megabytes_of)),
+                f.judgement.cell(),
             ]);
         }
         let mut bounds = Table::new("2 × 1 Gbit/s, 50 ms, default settings, TLS; wanted ≤ 64 MiB").columns([
@@ -192,16 +232,18 @@ impl Report {
             Column::right("RSS before").unit("MiB"),
             Column::right("peak").unit("MiB"),
             Column::right("of the session").unit("MiB"),
+            Column::right("95 % interval").unit("MiB"),
             Column::left(""),
         ]);
         for b in &self.bounds {
             bounds.push([
                 Cell::text(b.end),
-                Cell::number(b.goodput_mbps, 0),
-                megabytes(b.before_kb as f64),
-                megabytes(b.peak_kb as f64),
-                judged(b.peak_kb.saturating_sub(b.before_kb) as f64 / 1024.0, 1, b.holds),
-                verdict(b.holds),
+                Cell::number(median(&b.goodput_mbps), 0),
+                megabytes(median(&b.before_kb)),
+                megabytes(median(&b.peak_kb)),
+                megabytes(median(&b.taken_kb())).strong(),
+                Cell::optional(b.interval.map(megabytes_of)),
+                audited(&self.audits, b.judgement.cell()),
             ]);
         }
         vec![flat, bounds]
@@ -220,9 +262,9 @@ mod tests {
                 .collect(),
             ..EndResult::default()
         };
-        assert!(flat("sink", end(0)).holds);
+        assert_eq!(flat("sink", end(0)).judgement, Judgement::Holds);
         let leaking = flat("sink", end(150));
-        assert!(!leaking.holds && leaking.late_kb > leaking.early_kb);
+        assert!(leaking.judgement == Judgement::Fails && leaking.late_kb > leaking.early_kb);
         assert_eq!(leaking.early_held_kb, 1024.0);
     }
 }

@@ -4,7 +4,7 @@
 //! With steady links the median is compared with that of the faster radio alone, with blockages the 99th
 //! percentile with that of WiFi alone, which has no blockages.
 
-use super::{BenchError, Progress, judged, median, verdict, within};
+use super::{BenchError, Bounds, Judgement, Progress, interval_over_rounds, median, within};
 use core::time::Duration;
 use serde::Serialize;
 use tributary_lab::workload::{Record, Workload};
@@ -31,7 +31,7 @@ pub struct Plan {
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { rounds: 3, count: 100, congestion: "cubic".to_owned() }
+        Self { rounds: 5, count: 100, congestion: "cubic".to_owned() }
     }
 }
 
@@ -118,26 +118,35 @@ pub fn conditions() -> Vec<Condition> {
 pub struct Times {
     /// Transport.
     pub transport: String,
-    /// Time of each object in milliseconds.
-    pub completion_ms: Vec<f64>,
-    /// Objects that did not finish in time.
-    pub unfinished: u32,
+    /// Every round.
+    pub rounds: Vec<Round>,
     /// Rounds that the emulator's audit calls invalid.
     pub invalid: u32,
 }
 
-impl Times {
-    fn median(&self) -> f64 {
-        median(&self.completion_ms)
-    }
+/// The objects of one round.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Round {
+    /// Time of each object in milliseconds.
+    pub completion_ms: Vec<f64>,
+    /// Objects that did not finish in time.
+    pub unfinished: u32,
+}
 
-    /// Unfinished objects count as infinite.
-    fn p99(&self) -> f64 {
-        let all = self.completion_ms.len() + self.unfinished as usize;
-        if f64::from(self.unfinished) > all as f64 * 0.01 {
+impl Times {
+    /// The statistic of all objects of these rounds.
+    fn figure(&self, statistic: Statistic, rounds: &[usize]) -> f64 {
+        let of = || rounds.iter().filter_map(|round| self.rounds.get(*round));
+        let times: Vec<f64> = of().flat_map(|round| &round.completion_ms).copied().collect();
+        if statistic == Statistic::MedianToFaster {
+            return median(&times);
+        }
+        // Unfinished objects count as infinite.
+        let unfinished: u32 = of().map(|round| round.unfinished).sum();
+        if f64::from(unfinished) > (times.len() + unfinished as usize) as f64 * 0.01 {
             return f64::INFINITY;
         }
-        stats::percentile(&self.completion_ms, 99.0).unwrap_or(f64::NAN)
+        stats::percentile(&times, 99.0).unwrap_or(f64::NAN)
     }
 }
 
@@ -150,10 +159,12 @@ pub struct Row {
     pub times: Vec<Times>,
     /// The session's ratio.
     pub ratio: f64,
+    /// Its 95 % interval, bootstrapped over the rounds.
+    pub interval: Option<Bounds>,
     /// The ratio of kernel MPTCP.
     pub mptcp_ratio: f64,
     /// Whether the session's ratio is low enough.
-    pub holds: bool,
+    pub judgement: Judgement,
 }
 
 /// The result.
@@ -191,17 +202,28 @@ fn row(plan: &Plan, condition: Condition, progress: Progress<'_>) -> Result<Row,
             one(plan, condition, u64::from(round), times)?;
         }
     }
+    let ratio = |name: &str, rounds: &[usize]| ratio(&times, condition.statistic, name, rounds);
+    let all: Vec<usize> = (0..plan.rounds as usize).collect();
+    let interval = interval_over_rounds(all.len(), |drawn| ratio("fbdt", drawn));
+    Ok(Row {
+        condition,
+        ratio: ratio("fbdt", &all),
+        interval,
+        mptcp_ratio: ratio("mptcp", &all),
+        judgement: Judgement::at_most(condition.at_most, interval),
+        times: times.into(),
+    })
+}
+
+/// A transport's figure over that of the radio it is compared with, in these rounds.
+fn ratio(times: &[Times], statistic: Statistic, name: &str, rounds: &[usize]) -> f64 {
     let of = |name: &str| times.iter().find(|t| t.transport == name).expect("all were measured");
-    let base = match condition.statistic {
-        Statistic::MedianToFaster => of("wifi").median().min(of("wigig").median()),
-        Statistic::P99ToWifi => of("wifi").p99(),
+    let figure = |name: &str| of(name).figure(statistic, rounds);
+    let base = match statistic {
+        Statistic::MedianToFaster => figure("wifi").min(figure("wigig")),
+        Statistic::P99ToWifi => figure("wifi"),
     };
-    let figure = |name| match condition.statistic {
-        Statistic::MedianToFaster => of(name).median() / base,
-        Statistic::P99ToWifi => of(name).p99() / base,
-    };
-    let (ratio, mptcp_ratio) = (figure("fbdt"), figure("mptcp"));
-    Ok(Row { condition, ratio, mptcp_ratio, holds: ratio <= condition.at_most, times: times.into() })
+    figure(name) / base
 }
 
 fn one(plan: &Plan, condition: Condition, seed: u64, times: &mut Times) -> Result<(), BenchError> {
@@ -214,8 +236,8 @@ fn one(plan: &Plan, condition: Condition, seed: u64, times: &mut Times) -> Resul
     let result = measure(&Run::new(&scenario, &transport, &plan.congestion, &workload))?;
     times.invalid += u32::from(!result.audit.valid);
     if let Record::Object(record) = result.record {
-        times.completion_ms.extend(record.completion_ms);
-        times.unfinished += record.unfinished;
+        let (completion_ms, unfinished) = (record.completion_ms, record.unfinished);
+        times.rounds.push(Round { completion_ms, unfinished });
     }
     Ok(())
 }
@@ -240,6 +262,7 @@ impl Report {
             Column::right("fbdt").unit("ms"),
             Column::right("MPTCP ratio"),
             Column::right("fbdt ratio"),
+            Column::right("95 % interval"),
             Column::right("wanted"),
             Column::left(""),
         ]);
@@ -250,16 +273,17 @@ impl Report {
                 Cell::text(condition.scenario),
                 Cell::text(&condition.rtt.label()),
             ];
-            cells.extend(row.times.iter().map(|times| match statistic {
-                Statistic::MedianToFaster => Cell::number(times.median(), 1),
-                Statistic::P99ToWifi => Cell::number(times.p99(), 1),
+            cells.extend(row.times.iter().map(|times| {
+                let all: Vec<usize> = (0..times.rounds.len()).collect();
+                Cell::number(times.figure(statistic, &all), 1)
             }));
             let invalid: u32 = row.times.iter().map(|times| times.invalid).sum();
             cells.extend([
                 Cell::number(row.mptcp_ratio, 2),
-                judged(row.ratio, 2, row.holds),
+                Cell::number(row.ratio, 2).strong(),
+                Cell::optional(row.interval.map(|interval| interval.to_string())),
                 Cell::text(&format!("≤ {}", condition.at_most)),
-                if invalid > 0 { Cell::text("audit invalid").bad() } else { verdict(row.holds) },
+                if invalid > 0 { Cell::text("audit invalid").bad() } else { row.judgement.cell() },
             ]);
             table.push(cells);
         }
@@ -286,11 +310,28 @@ mod tests {
 
     #[test]
     fn unfinished_objects_have_no_percentile() {
-        let mut times = Times { completion_ms: vec![5.0; 100], ..Times::default() };
-        assert_eq!(times.p99(), 5.0);
-        times.unfinished = 3;
-        assert!(times.p99().is_infinite());
-        assert_eq!(times.median(), 5.0);
+        let round = |unfinished| Round { completion_ms: vec![5.0; 100], unfinished };
+        let times = Times { rounds: vec![round(0), round(3)], ..Times::default() };
+        assert_eq!(times.figure(Statistic::P99ToWifi, &[0]), 5.0);
+        assert!(times.figure(Statistic::P99ToWifi, &[0, 1]).is_infinite());
+        assert_eq!(times.figure(Statistic::MedianToFaster, &[1]), 5.0);
+    }
+
+    #[test]
+    fn the_verdict_comes_from_the_rounds_interval() {
+        let of = |transport: &str, ms: [f64; 5]| Times {
+            transport: transport.to_owned(),
+            rounds: ms.map(|ms| Round { completion_ms: vec![ms; 20], unfinished: 0 }).into(),
+            invalid: 0,
+        };
+        let judged = |ours| {
+            let times = [of("wifi", [10.0; 5]), of("wigig", [20.0; 5]), of("fbdt", ours)];
+            let ratio = |drawn: &[usize]| ratio(&times, Statistic::MedianToFaster, "fbdt", drawn);
+            Judgement::at_most(1.2, interval_over_rounds(5, ratio))
+        };
+        assert_eq!(judged([11.0; 5]), Judgement::Holds);
+        assert_eq!(judged([13.0; 5]), Judgement::Fails);
+        assert_eq!(judged([9.0, 11.0, 12.5, 13.0, 14.0]), Judgement::Undecided);
     }
 
     #[test]

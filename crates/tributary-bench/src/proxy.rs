@@ -18,7 +18,7 @@ use tributary_link::{LinkSpec, PathSpec, Scenario};
 use tributary_report::{Cell, Column, Table, stats};
 use tributary_types::Bitrate;
 
-use super::{BenchError, Progress, audited, in_network, judged, median, paired_ratio, within};
+use super::{BenchError, Progress, audited, in_network, judged, median, paired_ratio, verdict, within};
 use rig::{Clock, Curtain, Ending, Queues, Rig};
 
 /// The buffers compared, in ms at the measured rate: the default, and one that hardly limits.
@@ -363,7 +363,7 @@ impl Report {
                 Cell::number(of(|upload| upload.held_p95_ms), 0),
                 Cell::number(of(|upload| upload.age_ms), 0),
                 if short { Cell::text(&wanted) } else { Cell::text("–") },
-                if short { audited(&buffered.audits, quick && full) } else { Cell::text("") },
+                if short { audited(&buffered.audits, verdict(quick && full)) } else { Cell::text("") },
             ]);
         }
         table
@@ -396,7 +396,7 @@ impl Report {
                 Cell::text(&each(&code)),
                 Cell::optional_number(exit, 2),
                 Cell::text(&format!("≤ {bound_s:.0}")),
-                audited(audits, good),
+                audited(audits, verdict(good)),
             ]);
         }
         table

@@ -110,9 +110,12 @@ pub(crate) struct ObjectsArguments {
 /// Processor time of an idle session.
 #[derive(Debug, Args)]
 pub(crate) struct IdleArguments {
-    /// Seconds without payload
+    /// Seconds without payload in each round
     #[arg(long, default_value_t = idle::Plan::default().seconds, value_parser = quantity::seconds)]
     seconds: f64,
+    /// Rounds, each with a new session
+    #[arg(long, default_value_t = idle::Plan::default().rounds)]
+    rounds: u32,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -127,6 +130,9 @@ pub(crate) struct MemoryArguments {
     /// Seconds at 2 Gbit/s · 50 ms
     #[arg(long, default_value_t = memory::Plan::default().seconds, value_parser = quantity::seconds)]
     seconds: f64,
+    /// Transfers at 2 Gbit/s · 50 ms
+    #[arg(long, default_value_t = memory::Plan::default().rounds)]
+    rounds: u32,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -401,12 +407,12 @@ fn measure(bench: &Bench, progress: &mut dyn FnMut(&str)) -> Result<Measured> {
         Bench::Simulator(command) => simulator::run(command, progress)?,
         Bench::Idle(a) => {
             tributary_emu::isolate()?;
-            let report = idle::run(&idle::Plan { seconds: a.seconds }, progress)?;
+            let report = idle::run(&idle::Plan { seconds: a.seconds, rounds: a.rounds }, progress)?;
             Measured::new("idle", report.tables(), a.json, &report)?
         }
         Bench::Memory(a) => {
             tributary_emu::isolate()?;
-            let plan = memory::Plan { windows: a.windows, seconds: a.seconds };
+            let plan = memory::Plan { windows: a.windows, seconds: a.seconds, rounds: a.rounds };
             let report = memory::run(&plan, progress)?;
             Measured::new("memory", report.tables(), a.json, &report)?
         }
