@@ -225,15 +225,19 @@ pub fn product_program() -> Result<PathBuf, ProcessError> {
 }
 
 fn product_at(program: PathBuf) -> Result<PathBuf, ProcessError> {
-    let expected = format!("{PRODUCT} {}", machine::version());
-    let fault = match Command::new(&program).arg("--version").output() {
-        Ok(said) if said.stdout.trim_ascii() == expected.as_bytes() => return Ok(program),
-        Ok(said) => {
-            format!("it is `{}`, not `{expected}`", String::from_utf8_lossy(&said.stdout).trim())
-        }
-        Err(error) => error.to_string(),
-    };
-    Err(ProcessError::Product { program, reason: fault })
+    let said = Command::new(&program).arg("--version").output();
+    let said = said.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    match said.map_err(|error| error.to_string()).and_then(|said| check_version(&said)) {
+        Ok(()) => Ok(program),
+        Err(reason) => Err(ProcessError::Product { program, reason }),
+    }
+}
+
+/// Whether the first line that a program prints about its version is that of the product at this program's commit.
+fn check_version(said: &str) -> Result<(), String> {
+    let (said, expected) =
+        (said.lines().next().unwrap_or_default(), format!("{PRODUCT} {}", machine::version()));
+    if said == expected { Ok(()) } else { Err(format!("it is `{said}`, not `{expected}`")) }
 }
 
 #[cfg(test)]
@@ -263,17 +267,12 @@ mod tests {
         let error = product_at("/nowhere/tributary".into()).unwrap_err().to_string();
         assert!(error.starts_with("/nowhere/tributary: No such file"), "{error}");
         assert!(error.ends_with("--package tributary"), "{error}");
-        let directory = tempfile::tempdir().unwrap();
-        let program = directory.path().join(PRODUCT);
-        let says = |version: &str| {
-            let script = format!("#!/bin/sh\necho '{version}'\n");
-            std::fs::write(&program, script).unwrap();
-            std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-            product_at(program.clone())
-        };
-        assert_eq!(says(&format!("tributary {}", machine::version())).unwrap(), program);
-        let error = says("tributary 0.0.1 (commit 0123456789ab)").unwrap_err().to_string();
-        assert!(error.contains("it is `tributary 0.0.1 (commit 0123456789ab)`, not"), "{error}");
+        let error = product_at("/bin/echo".into()).unwrap_err().to_string();
+        assert!(error.starts_with("/bin/echo: it is `echo"), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+        assert_eq!(check_version(&format!("tributary {}\n", machine::version())), Ok(()));
+        let error = check_version("tributary 0.0.1 (commit 0123456789ab)").unwrap_err();
+        assert!(error.starts_with("it is `tributary 0.0.1 (commit 0123456789ab)`, not `"), "{error}");
     }
 
     #[test]
