@@ -22,5 +22,7 @@ mod proxy_targets;
 mod reconnect;
 #[path = "net/refusal.rs"]
 mod refusal;
+#[path = "net/stalled.rs"]
+mod stalled;
 #[path = "net/transfer.rs"]
 mod transfer;

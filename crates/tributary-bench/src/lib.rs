@@ -25,6 +25,7 @@ pub mod proxy;
 mod ratio;
 pub mod sessions;
 pub mod simulator;
+pub mod stalled;
 pub mod tunnel;
 pub mod unshaped;
 

@@ -6,7 +6,7 @@
 //! either end.
 
 pub mod http;
-mod rig;
+pub(crate) mod rig;
 
 use core::time::Duration;
 use std::path::Path;

@@ -51,7 +51,7 @@ impl Default for Config {
             scheduler: "fbdt".to_owned(),
             weights: Weights::default(),
             window: 1 << 20,
-            receive_credit: 40 << 20,
+            receive_credit: 64 << 20,
             send_buffer: 44 << 20,
             unsent: None,
             short_queues: false,

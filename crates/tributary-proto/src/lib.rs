@@ -10,10 +10,12 @@
 //! numbering, reassembly and acknowledgement; [`establish::Establish`] turns a client's connections into
 //! subflows; [`room::Room`] limits how much a subflow may take. The driver owns the connections and moves bytes.
 
+mod bound;
 mod config;
 pub mod coupling;
 pub mod establish;
 mod event;
+pub mod liveness;
 mod numbers;
 mod path;
 mod receive;

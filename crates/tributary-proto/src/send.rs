@@ -5,6 +5,7 @@
 //! buffer: a segment is held until the peer has acknowledged it.
 
 mod abandon;
+mod room;
 mod segment;
 mod stream;
 mod turns;
@@ -15,15 +16,12 @@ use bytes::Bytes;
 use tributary_types::{DataSeq, Instant, StreamId};
 
 use crate::numbers::NumberSet;
-use crate::wire::{MAX_OUTSTANDING, MAX_SEGMENT, SegmentHead, SegmentKind};
+use crate::wire::{MAX_OUTSTANDING, MAX_SEGMENT, SegmentHead, SegmentKind, Settings};
 use crate::work::step;
 pub(crate) use segment::Segment;
 pub use segment::SegmentCopy;
 pub(crate) use stream::SendStream;
 use turns::Turns;
-
-/// Bytes of one stream that may wait unnumbered while other windows are in flight.
-const UNNUMBERED_PER_STREAM: usize = 4 << 20;
 
 /// Limit on bytes of higher priority that are numbered ahead of waiting lower ones. Each byte of the lowest
 /// priority allows three more, so that no stream starves and the lowest priority gets at least a quarter.
@@ -49,11 +47,15 @@ pub(crate) struct SendBuffer {
     /// Payload numbered so far, and the peer's limit.
     numbered: u64,
     max_data: u64,
+    /// The peer's settings.
+    told: Settings,
     /// Payload held: unnumbered, and numbered but unacknowledged.
     unnumbered: usize,
     unacknowledged: usize,
     /// Numbered payload that no subflow has taken, of all streams.
     untaken: usize,
+    /// Unnumbered payload of all streams that may stay for ever (`room.rs`).
+    untrusted: usize,
     /// Payload numbered for streams that were abandoned before it was acknowledged.
     abandoned: u64,
     /// Payload held at most.
@@ -81,9 +83,11 @@ impl SendBuffer {
             urgent: VecDeque::new(),
             numbered: 0,
             max_data,
+            told: Settings { max_data, stream_credit: 0, max_streams: 0 },
             unnumbered: 0,
             unacknowledged: 0,
             untaken: 0,
+            untrusted: 0,
             abandoned: 0,
             limit,
             refused: false,
@@ -115,9 +119,25 @@ impl SendBuffer {
         self.max_data = self.max_data.max(max_data);
     }
 
+    /// The peer's credit for one stream.
     pub fn allow_stream(&mut self, id: StreamId, limit: u64) {
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.limit = stream.limit.max(limit);
+            self.settle(id);
+        }
+    }
+
+    /// The peer's settings: credit of the session, and of every stream without being given any.
+    pub fn allow_unsolicited(&mut self, settings: Settings) {
+        self.allow_data(settings.max_data);
+        let raised = settings.stream_credit > self.told.stream_credit;
+        self.told = settings;
+        let ids: Vec<_> = self.streams.keys().copied().filter(|_| raised).collect();
+        for id in ids {
+            step();
+            if let Some(stream) = self.streams.get_mut(&id) {
+                stream.unsolicited = stream.unsolicited.max(settings.stream_credit);
+            }
             self.settle(id);
         }
     }
@@ -130,35 +150,9 @@ impl SendBuffer {
         self.streams.insert(id, stream);
     }
 
+    /// Part of the credit or of the buffer that bulk leaves to streams with a priority.
     fn reserved(&self, of: u64) -> u64 {
         if self.has_priorities { RESERVED.min(of / 16) } else { 0 }
-    }
-
-    /// Bytes that a write to a stream may add now.
-    pub fn write_room(&self, stream: &SendStream) -> usize {
-        self.session_room(stream).min(UNNUMBERED_PER_STREAM.saturating_sub(stream.unnumbered()))
-    }
-
-    /// How many bytes the limit of all streams leaves to one.
-    pub fn session_room(&self, stream: &SendStream) -> usize {
-        self.room_of_priority(stream.priority)
-    }
-
-    /// How many bytes the limit of all streams leaves to streams of this priority.
-    pub fn room_of_priority(&self, priority: u8) -> usize {
-        let bulk = priority == 0;
-        let reserved = if bulk { self.reserved(self.limit as u64) as usize } else { 0 };
-        self.limit.saturating_sub(self.held() + reserved)
-    }
-
-    /// How many bytes more a stream may hold that no subflow has taken.
-    pub fn unsent_room(&self, stream: &SendStream) -> usize {
-        self.unsent_limit.saturating_sub(stream.unsent())
-    }
-
-    /// Whether enough of a stream's limit is free to wake its writer.
-    pub fn wants_writer(&self, stream: &SendStream) -> bool {
-        self.unsent_room(stream) >= self.unsent_limit / 2
     }
 
     /// A segment is being handed to a subflow.
@@ -219,10 +213,11 @@ impl SendBuffer {
 
     /// Changes a stream's priority; numbered segments keep theirs.
     pub fn set_priority(&mut self, id: StreamId, priority: u8) {
+        let open = self.open_credit();
         let Some(stream) = self.streams.get_mut(&id) else { return };
         stream.priority = priority;
         self.has_priorities |= priority > 0;
-        self.turns.requeue(id, stream);
+        self.turns.requeue(id, stream, open);
     }
 
     /// Ends a stream after the bytes written so far.
@@ -233,10 +228,13 @@ impl SendBuffer {
         }
     }
 
-    /// Updates a stream's place in the queue after a change.
+    /// Updates a stream's place in the queue and the sums over all streams after a change.
     fn settle(&mut self, id: StreamId) {
+        let open = self.open_credit();
         if let Some(stream) = self.streams.get_mut(&id) {
-            self.turns.settle(id, stream);
+            self.turns.settle(id, stream, open);
+            let untrusted = stream.without_credit();
+            self.untrusted = self.untrusted - std::mem::replace(&mut stream.untrusted, untrusted) + untrusted;
         }
     }
 
@@ -298,6 +296,11 @@ impl SendBuffer {
             && !self.numbers_exhausted()
             && let Some(id) = self.next_turn()
         {
+            // What a stream may use of its initial credit may be less now than when it was queued.
+            self.settle(id);
+            if self.streams.get(&id).is_none_or(|stream| stream.turn.is_none()) {
+                continue;
+            }
             let priority = stream_priority(&self.streams, id);
             let most = if priority > 0 { left } else { left.min(self.bulk_credit()) };
             let bytes = self.number(id, segment.min(usize::try_from(most).unwrap_or(usize::MAX)));
@@ -310,14 +313,16 @@ impl SendBuffer {
     /// Numbers a segment of a stream, which then waits for its next turn. Returns the bytes.
     fn number(&mut self, id: StreamId, most: usize) -> u64 {
         step();
+        let open = self.open_credit();
         let stream = self.streams.get_mut(&id).expect("a stream in the queue is held");
         let offset = stream.offset;
-        let numbered = stream.number(most);
-        self.turns.requeue(id, stream);
+        let numbered = stream.number(most, open);
+        self.turns.requeue(id, stream, open);
         let (payload, fin) = numbered.expect("a stream in the queue has bytes and credit, or an end");
         let length = payload.len() as u32;
         self.numbered += u64::from(length);
         self.unnumbered -= payload.len();
+        self.settle(id);
         self.append(id, SegmentKind::Data { offset, length, fin }, payload);
         u64::from(length)
     }
@@ -452,9 +457,9 @@ impl SendBuffer {
         self.segments.is_empty() && self.unnumbered == 0 && !self.has_loadable()
     }
 
-    /// Everything written is numbered.
-    pub fn all_numbered(&self) -> bool {
-        self.unnumbered == 0
+    /// Whether more could be numbered if a stream with credit had it.
+    pub fn could_number_more(&self) -> bool {
+        self.credit() > 0 && !self.numbers_exhausted()
     }
 
     /// Payload bytes numbered that no subflow has taken.

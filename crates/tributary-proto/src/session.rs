@@ -6,6 +6,7 @@
 //! ([`crate::path`]).
 
 mod application;
+mod credit;
 mod error;
 mod input;
 mod memory;
@@ -36,8 +37,7 @@ pub use memory::{AMPLE, Demand, LEAST_SEND, LEAST_WINDOW, Memory};
 pub use metered::UnknownPath;
 
 /// Credit that either side may use before it has received the other's settings.
-pub(crate) const INITIAL: Settings =
-    Settings { max_data: 1 << 20, stream_credit: 256 << 10, max_streams: 64 };
+pub(crate) const INITIAL: Settings = Settings { max_data: 1 << 20, stream_credit: 64 << 10, max_streams: 64 };
 /// Close code of a session that timed out.
 pub const CODE_IDLE: u32 = 1;
 /// Close code of a session whose peer broke the protocol.
@@ -114,9 +114,16 @@ struct Granted {
     used: u64,
     /// Payload read by the application or discarded.
     consumed: u64,
+    /// What all streams hold unread or may be sent within the credit that the peer was told for them.
+    committed: u64,
 }
 
 /// A multipath session.
+///
+/// The liveness rule: every stream whose reader reads makes progress within T while a path lives
+/// ([`crate::liveness`]). So nothing that streams share is left to those whose reader has stopped: the session's
+/// credit (`credit.rs`), the send buffer (`send/room.rs`) and the receive blocks (`receive/pins.rs`) each keep a part
+/// for the others.
 #[derive(Debug)]
 pub struct Session {
     side: Side,
@@ -143,6 +150,12 @@ pub struct Session {
     granted: Granted,
     /// Bounds of a session that shares memory with others.
     shared: Option<memory::Shared>,
+    /// A stream that is read and would have a larger window if the session's were larger, and the one for which a
+    /// larger one was requested last.
+    wants_share: Option<StreamId>,
+    served: Option<StreamId>,
+    /// The newest time that the session was told.
+    clock: Instant,
     /// One past the highest identifier that was used, or more than 32 bits when all are.
     next_own_stream: u64,
     next_peer_stream: u64,
@@ -175,7 +188,7 @@ impl Session {
             .expect("the name was just checked");
         let settings = Settings {
             max_data: config.receive_credit,
-            stream_credit: (config.receive_credit / 4).max(INITIAL.stream_credit),
+            stream_credit: credit::initial(config.receive_credit),
             max_streams: config.max_streams,
         };
         Ok(Self {
@@ -201,8 +214,12 @@ impl Session {
                 max_data: settings.max_data,
                 used: 0,
                 consumed: 0,
+                committed: 0,
             },
             shared: None,
+            wants_share: None,
+            served: None,
+            clock: now,
             next_own_stream: u64::from(side.parity()),
             next_peer_stream: u64::from(1 - side.parity()),
             open_own: 0,
@@ -267,6 +284,14 @@ impl Session {
     /// Counters of every open subflow.
     pub fn subflow_stats(&self) -> impl Iterator<Item = SubflowStats> + '_ {
         self.subflows.values().map(Subflow::stats)
+    }
+
+    /// Checks the sums that are kept over all streams.
+    #[cfg(test)]
+    fn check_sums(&self) {
+        let committed = self.receive.values().map(|stream| stream.committed).sum::<u64>();
+        assert_eq!(self.granted.committed, committed);
+        self.send.check_sums();
     }
 
     // ---- paths and subflows
@@ -379,6 +404,7 @@ impl Session {
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.clock = now;
         if self.life == Life::Closed {
             return;
         }

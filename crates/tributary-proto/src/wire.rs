@@ -132,5 +132,18 @@ pub struct Settings {
     pub max_streams: u32,
 }
 
+/// The least part of the session credit that a stream is always entitled to, and its largest value, bytes.
+const LEAST_PART: u64 = 4096;
+const MOST_LEAST: u64 = 16 << 10;
+
+impl Settings {
+    /// Bytes that every stream may send ahead of its reader, however little credit is left: so little that a thousand
+    /// streams that nobody reads use a quarter of the session credit.
+    #[must_use]
+    pub fn least_share(&self) -> u64 {
+        (self.max_data / LEAST_PART).clamp(1, MOST_LEAST)
+    }
+}
+
 #[cfg(test)]
 mod tests;

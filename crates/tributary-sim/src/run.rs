@@ -95,7 +95,7 @@ pub struct Options {
     /// its send buffer limits it.
     pub unsent: Option<Duration>,
     /// Most bytes that a session's receiver holds until the application reads them, at least 256 KiB; `None`: the
-    /// session's default, 40 MiB.
+    /// session's default, 64 MiB.
     pub credit: Option<u64>,
     /// No workload begins before this time; transports connect at once. If it covers the handshakes,
     /// connections are up when the workload begins, as in the emulator.

@@ -36,7 +36,7 @@ const CONGESTION: &str = "cubic";
 const LOOPBACK: &str = "0100007F:";
 
 /// One end of the proxy, killed when dropped.
-pub(super) struct Program {
+pub(crate) struct Program {
     process: Process,
     listening: Vec<SocketAddr>,
 }
@@ -77,14 +77,14 @@ impl Program {
 }
 
 /// The proxy between a target and an address for applications.
-pub(super) struct Rig {
+pub(crate) struct Rig {
     pub server: Program,
     pub client: Program,
     pub target: TcpListener,
 }
 
 impl Rig {
-    pub(super) fn start(
+    pub(crate) fn start(
         network: &Network,
         directory: &Path,
         (buffer_ms, drain_s): (u64, u64),
@@ -122,7 +122,7 @@ impl Rig {
     }
 
     /// The address for applications.
-    pub(super) fn entrance(&self) -> SocketAddr {
+    pub(crate) fn entrance(&self) -> SocketAddr {
         self.client.listening[0]
     }
 }

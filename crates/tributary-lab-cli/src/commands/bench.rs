@@ -13,8 +13,8 @@ use simulator::Simulator;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tributary_bench::{
-    churn, coding, dash, emulator, end, flood, handoff, idle, memory, objects, proxy, sessions, tunnel,
-    unshaped,
+    churn, coding, dash, emulator, end, flood, handoff, idle, memory, objects, proxy, sessions, stalled,
+    tunnel, unshaped,
 };
 use tributary_cli::{output, quantity};
 use tributary_report::Table;
@@ -55,6 +55,7 @@ pub(crate) enum Bench {
     Proxy(ProxyArguments),
     ProxyHttp(ProxyHttpArguments),
     Sessions(SessionsArguments),
+    Stalled(StalledArguments),
     Emulator(EmulatorArguments),
     Coding(CodingArguments),
     Coupled(CoupledArguments),
@@ -179,6 +180,27 @@ pub(crate) struct DashArguments {
     /// Clients at once
     #[arg(long, default_value_t = dash::Plan::default().clients)]
     clients: u32,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Proxied connections that stop reading, in both directions: the rate of others beside them and the time of small
+/// requests.
+#[derive(Debug, Args)]
+pub(crate) struct StalledArguments {
+    /// Rounds; each measures alone and beside stalled connections
+    #[arg(long, default_value_t = stalled::Plan::default().rounds)]
+    rounds: u32,
+    /// Measured seconds of each transfer
+    #[arg(long, default_value_t = stalled::Plan::default().seconds, value_parser = quantity::seconds)]
+    seconds: f64,
+    /// Stalled downloads, and as many stalled uploads
+    #[arg(long, default_value_t = stalled::Plan::default().stalled)]
+    stalled: u32,
+    /// Rate of the radio, Mbit/s
+    #[arg(long, default_value_t = stalled::Plan::default().mbps)]
+    mbps: u32,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -428,6 +450,12 @@ fn measure(bench: &Bench, progress: &mut dyn FnMut(&str)) -> Result<Measured> {
             };
             let report = sessions::run(&plan, progress)?;
             Measured::new("sessions", report.tables(), a.json, &report)?
+        }
+        Bench::Stalled(a) => {
+            tributary_emu::isolate()?;
+            let StalledArguments { rounds, seconds, stalled, mbps, .. } = *a;
+            let report = stalled::run(&stalled::Plan { rounds, seconds, stalled, mbps }, progress)?;
+            Measured::new("stalled", report.tables(), a.json, &report)?
         }
         Bench::Churn(a) => {
             let plan = churn::Plan { seconds: a.seconds, rate: a.rate, every: a.every, seed: a.seed };

@@ -64,7 +64,7 @@ const BULK: Duration = Duration::from_secs(6);
 const BULK_CUT: (f64, f64) = (2.0 / 6.0, 4.0 / 6.0);
 /// Shorter silences are not recorded.
 const UNRECORDED_MS: f64 = 20.0;
-/// Maximum number of bytes that a session holds for the player: 6.4 s of the film. By default it holds 40 MiB, which
+/// Maximum number of bytes that a session holds for the player: 6.4 s of the film. By default it holds 64 MiB, which
 /// is a minute of the film, so that no handoff would empty the buffer. MPTCP's receive buffer grows by the kernel's
 /// rule, in these networks to several megabytes.
 const CREDIT: u64 = 4 << 20;

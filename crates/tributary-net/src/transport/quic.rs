@@ -42,8 +42,11 @@ const SOCKET_BUFFER: usize = 7 << 20;
 const IDLE: Duration = Duration::from_secs(30);
 /// Interval of keep-alives on an idle connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-/// Bytes that the peer may send before they are read, over all streams.
-const WINDOW: u32 = 16 << 20;
+/// Bytes that the peer may send before they are read, over all streams: the windows of 16 streams that nobody reads, and
+/// of one that is read. Neither library sizes windows itself, so more stalled streams stop the others. A stalled stream
+/// holds nothing of the send window, because only bytes with credit of their stream are accepted.
+const WINDOW: u32 = 17 * single::STREAM_WINDOW;
+const _: () = assert!(multi::STREAM_WINDOW <= single::STREAM_WINDOW);
 /// Bytes written and not yet acknowledged over all streams.
 const SEND_WINDOW: u64 = 10 << 20;
 /// Streams the peer may have open at once, as in a session.

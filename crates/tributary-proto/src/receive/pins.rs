@@ -1,16 +1,13 @@
 //! Counts the driver's receive blocks that are pinned by payload waiting for its reader.
 //!
-//! The session does not see blocks; the driver says when one begins.
-
-use std::collections::VecDeque;
+//! The session does not see blocks; the driver says when one begins. Streams whose reader has stopped pin at most half of
+//! the blocks, so that the payload of those that are read need not be copied.
 
 /// Blocks that may be pinned at most; payload that would pin another is copied. 24 MiB with blocks of 256 KiB.
 pub(crate) const MOST_BLOCKS: usize = 96;
 /// Bytes of receive window for each block that may be pinned, and the fewest blocks.
 const WINDOW_PER_BLOCK: u64 = (40 << 20) / MOST_BLOCKS as u64;
 const FEWEST_BLOCKS: usize = 2;
-/// Most blocks between the oldest pinned one and the present one; bounds the memory of the counts.
-const SPAN: usize = 4096;
 
 /// The number of a block that a piece pins.
 #[derive(Debug)]
@@ -32,18 +29,13 @@ pub(crate) struct Pins {
     block: u64,
     /// Number of the block that began last.
     last: u64,
-    /// Pieces of each block.
-    pieces: VecDeque<u32>,
-    /// Number of the first entry.
-    first: u64,
-    /// Blocks of which pieces are held.
-    blocks: usize,
+    /// The pinned blocks, ascending, and how many pieces of each are held.
+    pinned: Vec<(u64, u32)>,
 }
 
 impl Default for Pins {
     fn default() -> Self {
-        let pieces = VecDeque::new();
-        Self { limit: MOST_BLOCKS, block: 0, last: 0, pieces, first: 0, blocks: 0 }
+        Self { limit: MOST_BLOCKS, block: 0, last: 0, pinned: Vec::new() }
     }
 }
 
@@ -55,7 +47,7 @@ impl Pins {
 
     /// The limit on pinned blocks, or the number of pinned blocks if that is higher.
     pub fn most(&self) -> usize {
-        self.limit.max(self.blocks)
+        self.limit.max(self.pinned.len())
     }
 
     /// A new block begins; returns its number.
@@ -70,43 +62,37 @@ impl Pins {
         self.block = block;
     }
 
-    /// Pins the present block for a piece; `None` if the piece must be copied.
-    pub fn hold(&mut self) -> Option<Pin> {
-        if self.pieces.is_empty() {
-            self.first = self.block;
+    /// Pins the present block for a piece; `None` if the piece must be copied. `read`: the reader of its stream keeps
+    /// up.
+    pub fn hold(&mut self, read: bool) -> Option<Pin> {
+        let most = if read { self.limit } else { self.limit / 2 };
+        // Input nearly always comes from the block that was pinned last.
+        let at = match self.pinned.last() {
+            Some(&(last, _)) if last < self.block => Err(self.pinned.len()),
+            _ => self.pinned.binary_search_by_key(&self.block, |(block, _)| *block),
+        };
+        match at {
+            Ok(at) => self.pinned[at].1 += 1,
+            Err(_) if self.pinned.len() >= most => return None,
+            Err(at) => self.pinned.insert(at, (self.block, 1)),
         }
-        // Older than every pinned block.
-        let at = usize::try_from(self.block.checked_sub(self.first)?).ok()?;
-        if at >= SPAN {
-            return None;
-        }
-        let known = self.pieces.get(at).is_some_and(|&pieces| pieces > 0);
-        if !known && self.blocks >= self.limit {
-            return None;
-        }
-        if self.pieces.len() <= at {
-            self.pieces.resize(at + 1, 0);
-        }
-        self.blocks += usize::from(!known);
-        self.pieces[at] += 1;
         Some(Pin(self.block))
     }
 
     /// A piece is released.
     pub fn release(&mut self, pin: Pin) {
-        let at = (pin.0 - self.first) as usize;
-        self.pieces[at] -= 1;
-        self.blocks -= usize::from(self.pieces[at] == 0);
-        while self.pieces.front() == Some(&0) {
-            self.pieces.pop_front();
-            self.first += 1;
+        let at = self.pinned.binary_search_by_key(&pin.0, |(block, _)| *block);
+        let at = at.expect("a pinned block is counted until its last piece is released");
+        self.pinned[at].1 -= 1;
+        if self.pinned[at].1 == 0 {
+            self.pinned.remove(at);
         }
     }
 
     /// Blocks pinned.
     #[cfg(test)]
     pub fn blocks(&self) -> usize {
-        self.blocks
+        self.pinned.len()
     }
 }
 
@@ -118,38 +104,36 @@ mod tests {
     fn a_block_counts_once_and_until_its_last_piece_is_gone() {
         let mut pins = Pins::default();
         let first = pins.begin();
-        let mut held: Vec<_> = (0..2).map_while(|_| pins.hold()).collect();
+        let mut held: Vec<_> = (0..2).map_while(|_| pins.hold(true)).collect();
         pins.begin();
-        let other = pins.hold().expect("there is room");
+        let other = pins.hold(true).expect("there is room");
         pins.go_on(first);
-        held.extend(pins.hold());
+        held.extend(pins.hold(true));
         assert_eq!((held.len(), pins.blocks()), (3, 2));
         held.into_iter().for_each(|pin| pins.release(pin));
         assert_eq!(pins.blocks(), 1);
         pins.release(other);
-        assert_eq!((pins.blocks(), pins.pieces.len()), (0, 0));
+        assert_eq!(pins.blocks(), 0);
+    }
+
+    fn in_new_block(pins: &mut Pins, read: bool) -> Option<Pin> {
+        pins.begin();
+        pins.hold(read)
     }
 
     #[test]
-    fn blocks_and_their_span_are_bounded() {
+    fn streams_that_are_not_read_pin_half_of_the_blocks_and_the_others_the_rest() {
         let mut pins = Pins::default();
-        let blocks = |pins: &mut Pins| {
-            pins.begin();
-            pins.hold()
-        };
-        let mut held: VecDeque<_> = (0..1000).map_while(|_| blocks(&mut pins)).collect();
-        assert_eq!(held.len(), MOST_BLOCKS);
-        // All pieces but the oldest are released, and new blocks begin again and again.
-        let oldest = held.pop_front().expect("it is there");
-        held.into_iter().for_each(|pin| pins.release(pin));
-        let far = (0..2 * SPAN).filter_map(|_| blocks(&mut pins).map(|pin| pins.release(pin))).count();
-        // The oldest block is the first of 96, and the block after these 96 was refused.
-        assert_eq!(far, SPAN - MOST_BLOCKS - 1);
-        assert!(pins.pieces.len() <= SPAN);
-        pins.release(oldest);
-        let newest = blocks(&mut pins);
-        assert!(newest.is_some());
+        let stalled: Vec<_> = (0..1000).map_while(|_| in_new_block(&mut pins, false)).collect();
+        assert_eq!(stalled.len(), MOST_BLOCKS / 2);
+        // However long they stay pinned, readers go on without a copy.
+        for _ in 0..10_000 {
+            let pin = in_new_block(&mut pins, true).expect("half of the blocks are left");
+            pins.release(pin);
+        }
+        let readers: Vec<_> = (0..1000).map_while(|_| in_new_block(&mut pins, true)).collect();
+        assert_eq!(readers.len(), MOST_BLOCKS - MOST_BLOCKS / 2);
         pins.go_on(1);
-        assert!(pins.hold().is_none(), "the block is older than the counts reach");
+        assert!(pins.hold(false).is_some(), "the block is pinned already");
     }
 }

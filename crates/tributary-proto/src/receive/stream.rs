@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::{Bytes, BytesMut};
+use tributary_types::Instant;
 
 use super::pins::{Pin, Pins};
+use crate::bound::Bound;
 use crate::work::step;
 
 /// Slices shorter than this are copied: the copy is cheap, and bookkeeping for a slice would cost as much.
@@ -29,7 +31,7 @@ pub(crate) struct Incoming {
 }
 
 /// The receiving half of one stream.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct RecvStream {
     ready: VecDeque<Held>,
     /// In-order bytes behind `ready`, copied together.
@@ -42,6 +44,16 @@ pub(crate) struct RecvStream {
     pub consumed: u64,
     /// First offset the peer may not send.
     pub limit: u64,
+    /// The limit that the peer was told for this stream; 0 until then. It may be below the initial credit.
+    pub told: u64,
+    /// Receive window: how far ahead of the reader the peer may send, if there is session credit for it.
+    pub window: Bound,
+    /// The stream's part of the session's committed credit.
+    pub committed: u64,
+    /// Since when bytes in order wait for the reader.
+    pub unread_since: Option<Instant>,
+    /// Where the reader went on after it had last stopped.
+    pub went_on_at: u64,
     /// One past the highest offset seen in a segment: the peer has numbered everything below.
     top: u64,
     /// Bytes that have been counted against the session's credit.
@@ -60,8 +72,54 @@ impl RecvStream {
     /// Bytes of the record of a piece that waits.
     pub const PIECE: usize = size_of::<(u64, Held)>();
 
-    pub fn new(limit: u64) -> Self {
-        Self { limit, ..Self::default() }
+    /// `limit`: the initial credit, which is the least window, too. `most`: the largest window.
+    pub fn new(limit: u64, most: u64) -> Self {
+        Self {
+            ready: VecDeque::new(),
+            gathered: BytesMut::new(),
+            ahead: BTreeMap::new(),
+            next: 0,
+            consumed: 0,
+            limit,
+            told: 0,
+            window: Bound::new(limit, limit, most),
+            committed: 0,
+            unread_since: None,
+            went_on_at: 0,
+            top: 0,
+            counted: 0,
+            end: None,
+            reset: None,
+            stopped: false,
+            done: false,
+            notified: false,
+        }
+    }
+
+    /// Whether bytes in order wait for the reader.
+    pub fn is_unread(&self) -> bool {
+        !self.ready.is_empty() || !self.gathered.is_empty()
+    }
+
+    /// Whether the stream has been read, up to its last byte in order.
+    fn keeps_up(&self) -> bool {
+        self.told > 0 && !self.is_unread()
+    }
+
+    /// Whether the peer has used up half of the window and waits, and not for the reader: everything that has arrived
+    /// is read or waits for earlier bytes.
+    pub fn waits_for_order(&self) -> bool {
+        !self.is_unread() && self.waiting() > 0 && self.top + self.window.limit / 2 > self.limit
+    }
+
+    /// Bytes that the session has to hold for the stream, now or when the peer uses the credit it was told of: at least
+    /// `least` while more may come. The initial credit counts only as far as it was used.
+    pub fn commits(&self, least: u64) -> u64 {
+        if self.stopped || self.reset.is_some() {
+            return 0;
+        }
+        let ahead = |until: u64| until.max(self.counted).saturating_sub(self.consumed);
+        self.end.map_or_else(|| ahead(self.told).max(least), |end| ahead(self.told.min(end)))
     }
 
     /// Takes payload at `offset`. The caller has checked it against the credit; pieces kept without a copy are
@@ -81,7 +139,7 @@ impl RecvStream {
             for (from, to) in self.gaps(start, end) {
                 let part = part(from, to);
                 new += part.len();
-                let pin = if part.len() < COPY_BELOW { None } else { pins.hold() };
+                let pin = if part.len() < COPY_BELOW { None } else { pins.hold(self.keeps_up()) };
                 let bytes = if pin.is_some() { part } else { Bytes::copy_from_slice(&part) };
                 self.ahead.insert(from, Held { bytes, pin });
             }
@@ -125,8 +183,8 @@ impl RecvStream {
     /// block nor an entry each.
     fn put_in_order(&mut self, piece: Bytes, pins: &mut Pins) {
         self.next += piece.len() as u64;
-        let behind = !self.ready.is_empty() || !self.gathered.is_empty();
-        let pin = if behind && piece.len() < COPY_BELOW { None } else { pins.hold() };
+        let behind = self.is_unread();
+        let pin = if behind && piece.len() < COPY_BELOW { None } else { pins.hold(self.keeps_up()) };
         if pin.is_some() {
             self.close_gathered();
             self.ready.push_back(Held { bytes: piece, pin });
@@ -193,7 +251,7 @@ impl RecvStream {
 
     /// Everything up to the end has been read.
     pub fn at_end(&self) -> bool {
-        self.end == Some(self.next) && self.ready.is_empty() && self.gathered.is_empty()
+        self.end == Some(self.next) && !self.is_unread()
     }
 
     /// Whether nothing more has to arrive: the peer has reset the stream, all bytes have arrived, or the

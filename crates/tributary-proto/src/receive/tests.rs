@@ -19,7 +19,7 @@ proptest! {
         reads in any::<bool>(),
         most in prop::sample::select(vec![7_usize, usize::MAX]),
     ) {
-        let (mut stream, mut pins) = (RecvStream::new(u64::MAX), Pins::default());
+        let (mut stream, mut pins) = (RecvStream::new(u64::MAX / 4, u64::MAX / 2), Pins::default());
         let mut held = vec![false; 460 * scale];
         let mut read = Vec::new();
         for (offset, length) in pieces {
@@ -52,7 +52,7 @@ proptest! {
 /// Pieces of one byte, from the middle outwards, so that each is put between others.
 #[test]
 fn a_piece_between_many_others_takes_few_steps() {
-    let (mut stream, mut pins) = (RecvStream::new(u64::MAX), Pins::default());
+    let (mut stream, mut pins) = (RecvStream::new(u64::MAX / 4, u64::MAX / 2), Pins::default());
     let count = 30_000;
     let order = (0..count).map(|i| if i % 2 == 0 { count + i } else { count - i });
     for offset in order {
@@ -64,7 +64,7 @@ fn a_piece_between_many_others_takes_few_steps() {
     }
     assert_eq!(stream.ahead(), count as usize);
     // In-order bytes take no step through the map.
-    let mut stream = RecvStream::new(u64::MAX);
+    let mut stream = RecvStream::new(u64::MAX / 4, u64::MAX / 2);
     let steps = steps(|| {
         for offset in 0..1000 {
             stream.insert(offset, Bytes::from_static(&[1]), &mut pins);

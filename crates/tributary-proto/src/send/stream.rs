@@ -34,8 +34,10 @@ pub(crate) struct SendStream {
     pub priority: u8,
     /// Offset of the next byte to number.
     pub offset: u64,
-    /// First offset beyond the peer's credit.
+    /// First offset beyond the credit that the peer gave to this stream; 0 until then.
     pub limit: u64,
+    /// Credit that every stream has without being given any.
+    pub unsolicited: u64,
     pub fin_wanted: bool,
     pub fin_numbered: bool,
     /// Nothing more of the stream is sent.
@@ -48,6 +50,8 @@ pub(crate) struct SendStream {
     pub untaken: usize,
     /// The application waits for room; its number among those that do.
     pub blocked: Option<u64>,
+    /// Unnumbered bytes that may stay for ever, because there is no credit for them.
+    pub untrusted: usize,
     /// Its place in the queue of streams with bytes to number, and in that of streams with only an end.
     pub(super) turn: Option<Turn>,
     pub end_turn: Option<u64>,
@@ -68,6 +72,7 @@ impl SendStream {
             priority,
             offset: 0,
             limit,
+            unsolicited: 0,
             fin_wanted: false,
             fin_numbered: false,
             abandoned: false,
@@ -75,6 +80,7 @@ impl SendStream {
             unacknowledged: 0,
             untaken: 0,
             blocked: None,
+            untrusted: 0,
             turn: None,
             end_turn: None,
             newest: None,
@@ -84,6 +90,36 @@ impl SendStream {
             tail: BytesMut::new(),
             unnumbered: 0,
         }
+    }
+
+    /// A stream that the peer has given no credit of its own.
+    pub fn unsolicited(priority: u8, credit: u64) -> Self {
+        Self { unsolicited: credit, ..Self::new(priority, 0) }
+    }
+
+    /// Whether the peer has given the stream credit of its own: its application reads it.
+    pub fn is_granted(&self) -> bool {
+        self.limit > 0
+    }
+
+    /// Bytes that the stream's own credit allows to number.
+    fn credit(&self) -> usize {
+        usize::try_from(self.limit.saturating_sub(self.offset)).unwrap_or(usize::MAX)
+    }
+
+    /// Whether it has bytes that may be numbered.
+    pub fn waits_for_turn(&self) -> bool {
+        self.turn.is_some()
+    }
+
+    /// Bytes that may be written and numbered within the stream's own credit.
+    pub fn credit_left(&self) -> usize {
+        self.credit().saturating_sub(self.unnumbered)
+    }
+
+    /// Unnumbered bytes beyond the stream's own credit.
+    pub fn without_credit(&self) -> usize {
+        self.unnumbered.saturating_sub(self.credit())
     }
 
     pub fn unnumbered(&self) -> usize {
@@ -161,9 +197,10 @@ impl SendStream {
         }
     }
 
-    /// Bytes that may be numbered within the stream's credit.
-    pub fn sendable(&self) -> u64 {
-        (self.unnumbered as u64).min(self.limit.saturating_sub(self.offset))
+    /// Bytes that may be numbered within the stream's credit. `open`: how far it may use its initial credit.
+    pub fn sendable(&self, open: u64) -> u64 {
+        let limit = self.limit.max(self.unsolicited.min(open));
+        (self.unnumbered as u64).min(limit.saturating_sub(self.offset))
     }
 
     /// Whether only the end of the stream is left to number.
@@ -173,12 +210,12 @@ impl SendStream {
 
     /// Takes the payload of the next segment, at most `most` bytes, and whether the stream ends
     /// after it. `None` when nothing may be numbered.
-    pub fn number(&mut self, most: usize) -> Option<(Bytes, bool)> {
+    pub fn number(&mut self, most: usize, open: u64) -> Option<(Bytes, bool)> {
         if self.only_fin() {
             self.fin_numbered = true;
             return Some((Bytes::new(), true));
         }
-        let take = most.min(usize::try_from(self.sendable()).unwrap_or(usize::MAX));
+        let take = most.min(usize::try_from(self.sendable(open)).unwrap_or(usize::MAX));
         if take == 0 {
             return None;
         }

@@ -25,8 +25,9 @@ pub(super) struct Turns {
 
 impl Turns {
     /// Enters a stream, removes it or updates its bytes after a change. A stream that has a place keeps it.
-    pub fn settle(&mut self, id: StreamId, stream: &mut SendStream) {
-        let bytes = stream.sendable();
+    /// `open`: how far a stream may use its initial credit.
+    pub fn settle(&mut self, id: StreamId, stream: &mut SendStream, open: u64) {
+        let bytes = stream.sendable(open);
         match stream.turn {
             Some(turn) if bytes == 0 => {
                 self.ready.remove(&turn.key);
@@ -61,12 +62,12 @@ impl Turns {
     }
 
     /// Moves a stream behind those of its priority.
-    pub fn requeue(&mut self, id: StreamId, stream: &mut SendStream) {
+    pub fn requeue(&mut self, id: StreamId, stream: &mut SendStream, open: u64) {
         if let Some(turn) = stream.turn.take() {
             self.ready.remove(&turn.key);
             *self.sum(turn.key.0.0) -= turn.bytes;
         }
-        self.settle(id, stream);
+        self.settle(id, stream, open);
     }
 
     fn number(&mut self) -> u64 {

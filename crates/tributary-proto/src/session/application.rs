@@ -123,15 +123,17 @@ impl Session {
         if self.life == Life::Open
             && let Some(stream) = self.receive.get(&id)
         {
-            // Repeats the credit that the settings gave: it opens the stream and changes nothing else.
-            let limit = stream.limit;
+            // Repeats what the peer was told: it opens the stream and changes nothing else.
+            let limit = stream.told;
             self.send.number_control(id, SegmentKind::Credit { limit });
         }
     }
 
     pub(super) fn insert_stream(&mut self, id: StreamId, priority: u8) {
-        self.send.open(id, SendStream::new(priority, self.peer.stream_credit));
-        self.receive.insert(id, RecvStream::new(self.granted.settings.stream_credit));
+        self.send.open(id, SendStream::unsolicited(priority, self.peer.stream_credit));
+        let credit = self.granted.settings.stream_credit;
+        self.receive.insert(id, RecvStream::new(credit, self.config.receive_credit));
+        self.commit(id);
     }
 
     /// Bytes that a write accepts now, at least one. For a writer that reads its data from elsewhere and must not
@@ -160,7 +162,7 @@ impl Session {
     /// Bytes that a stream accepts now. While a subflow has nothing to send, the limit may be exceeded.
     fn room(&self, stream: &SendStream) -> usize {
         let unsent = self.send.unsent_room(stream).max(if self.starved { GATHER_BELOW } else { 0 });
-        self.send.write_room(stream).min(unsent)
+        self.send.fair_room(stream).min(unsent)
     }
 
     /// Takes a prefix of `data` without copying; returns its length, at least one.
@@ -212,7 +214,7 @@ impl Session {
         }
         // A message is written as a whole, so it may exceed the limit on bytes that no subflow has taken.
         self.writable(id)?;
-        if self.send.streams.get(&id).is_some_and(|stream| self.send.write_room(stream) < bytes) {
+        if self.send.streams.get(&id).is_some_and(|stream| !self.send.fits_message(stream, bytes)) {
             self.block(id, bytes);
             return Err(WriteError::Blocked);
         }
@@ -249,7 +251,7 @@ impl Session {
 
     /// Whether the application has more to write: a writer waits for room, or was just woken.
     pub(super) fn expects_more(&self, now: Instant) -> bool {
-        !self.writers.is_empty() || self.expecting_until.is_some_and(|until| now < until)
+        self.writers.are_some_active() || self.expecting_until.is_some_and(|until| now < until)
     }
 
     /// Half-close: ends the stream after the bytes written so far.
@@ -311,7 +313,7 @@ impl Session {
         }
         if let Some(chunk) = stream.read(&mut self.pins, most) {
             self.consumed(chunk.len() as u64);
-            self.grant_stream(id);
+            self.was_read(id);
             return Ok(Some(chunk));
         }
         if stream.at_end() {
@@ -357,35 +359,6 @@ impl Session {
         self.end(code, reason.to_owned(), false);
     }
 
-    /// Payload was read or discarded, so the peer may send more.
-    pub(super) fn consumed(&mut self, bytes: u64) {
-        self.granted.consumed += bytes;
-        let window = self.granted.window;
-        let target = self.granted.consumed + window;
-        // Send an acknowledgement at once when a quarter of the window has become free.
-        if target >= self.granted.max_data + window / 4 {
-            self.granted.max_data = target;
-            self.ack_at = Some(Instant::ZERO);
-        }
-    }
-
-    /// Gives the peer more credit on a stream that is being read: at most four times the session's free memory,
-    /// so that streams that are not read limit it.
-    fn grant_stream(&mut self, id: StreamId) {
-        let held = self.granted.used.saturating_sub(self.granted.consumed);
-        let free = self.granted.window.saturating_sub(held);
-        let Some(stream) = self.receive.get_mut(&id) else { return };
-        if stream.end.is_some() || stream.stopped {
-            return;
-        }
-        let window = (free * 4).min(self.granted.window);
-        let limit = stream.consumed + window;
-        if limit >= stream.limit + window / 4 {
-            stream.limit = limit;
-            self.send.number_control(id, SegmentKind::Credit { limit });
-        }
-    }
-
     /// Forgets a stream that both sides have ended.
     pub(super) fn collect(&mut self, id: StreamId) {
         let sent = self.send.streams.get(&id).is_none_or(crate::send::SendStream::finished);
@@ -397,7 +370,7 @@ impl Session {
             self.writers.remove(number);
             self.events.push_back(Event::StreamWritable(id));
         }
-        self.receive.remove(&id);
+        self.forget_receiver(id);
         let own = id.0 % 2 == self.side.parity();
         let open = if own { &mut self.open_own } else { &mut self.open_peer };
         *open = open.saturating_sub(1);

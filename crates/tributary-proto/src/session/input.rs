@@ -81,6 +81,7 @@ impl Session {
         let subflow = self.subflows.get_mut(&id).ok_or(ProtocolError::UnknownSubflow(id))?;
         subflow.last_heard = now;
         self.last_heard = now;
+        self.clock = now;
         let path = subflow.path;
         let back = subflow.listening.heard() && !subflow.silent;
         match subflow.block {
@@ -179,14 +180,7 @@ impl Session {
         if self.raised > MOST_RAISES {
             return Err(ProtocolError::TooManySettings);
         }
-        self.send.allow_data(self.peer.max_data);
-        if self.peer.stream_credit > known.stream_credit {
-            let ids: Vec<_> = self.send.streams.keys().copied().collect();
-            for id in ids {
-                step();
-                self.send.allow_stream(id, self.peer.stream_credit);
-            }
-        }
+        self.send.allow_unsolicited(self.peer);
         Ok(())
     }
 
@@ -215,6 +209,8 @@ impl Session {
             if self.send.streams.get(&id).is_some_and(SendStream::finished) {
                 self.events.push_back(Event::StreamFinished(id));
                 self.collect(id);
+            } else {
+                self.judge_writer(id);
             }
         }
         self.scheduler.on_event(now, SchedulerEvent::Acknowledged { first: self.send.first() });
@@ -285,6 +281,10 @@ impl Session {
                 let actions = self.paths.moving(path, false);
                 actions.into_iter().for_each(|action| self.act(action));
             }
+        }
+        if matches!(head.kind, SegmentKind::Credit { .. }) {
+            self.wake_writer(now, head.stream);
+            self.judge_writer(head.stream);
         }
         if last {
             self.arrivals.insert(head.seq);
@@ -361,6 +361,7 @@ impl Session {
         self.stats.duplicates += (piece.len() - incoming.new) as u64;
         let held = self.granted.used.saturating_sub(self.granted.consumed);
         self.stats.receive_held_most = self.stats.receive_held_most.max(held);
+        self.has_arrived(id);
         if incoming.readable || ended {
             self.notify_readable(id);
         }
@@ -400,6 +401,7 @@ impl Session {
         self.ahead -= stream.ahead();
         let held = stream.discard(&mut self.pins);
         let numbered = stream.settle();
+        self.commit(id);
         self.consumed(held);
         self.throw_away(numbered);
     }

@@ -4,17 +4,13 @@
 //! with ample bounds, or with the least ones when memory is scarce ([`Session::share_memory`]). When its traffic
 //! needs more, it asks for it ([`Session::poll_demand`]) and gets it from the owner of the memory
 //! ([`Session::allot`]). Not here: how much memory there is, and which session gets it.
-//!
-//! The rule is that of receive buffer autotuning (Semke, Mahdavi and Mathis, 1998): a bound that is a small
-//! multiple of the bytes that pass in a round trip never limits. In TCP's slow start the bytes in flight are at
-//! most those delivered so far and the initial window. A bound that doubles each time a quarter of it has passed
-//! is at least twice what was delivered.
 
 use core::time::Duration;
 
 use tributary_types::Instant;
 
-use super::{INITIAL, Session};
+use super::{INITIAL, Session, credit};
+use crate::bound::Bound;
 use crate::receive::{RecvStream, blocks_for};
 use crate::send::{Segment, SendStream};
 
@@ -28,11 +24,6 @@ pub const AMPLE: u64 = 8 << 20;
 /// A bound doubles when a quarter of it passes within a round trip and this time. The time covers pauses in which
 /// a path is blocked. At a steady rate a bound holds what passes in one to two seconds.
 const PACE: Duration = Duration::from_millis(250);
-/// A bound of which hardly anything has passed for this time is halved.
-const REST: Duration = Duration::from_secs(4);
-/// Traffic is steady once a bound was used up by a quarter so many times in a row, each time within [`PACE`] and a round
-/// trip. A peer that fills what it was granted and then stops gets to two or three.
-const STEADY: u32 = 8;
 /// Bytes of a map's entry beside its key and value.
 const ENTRY: usize = 32;
 
@@ -59,62 +50,6 @@ pub struct Memory {
     pub records: u64,
 }
 
-/// One bound.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bound {
-    pub limit: u64,
-    least: u64,
-    /// Without traffic the limit falls to this.
-    rest: u64,
-    most: u64,
-    /// Bytes that had passed when the current count began.
-    from: u64,
-    since: Instant,
-    /// Turns in a row in which a quarter passed in time.
-    in_time: u32,
-    /// When more than a little had last passed.
-    used_at: Instant,
-}
-
-impl Bound {
-    pub fn new(least: u64, start: u64, most: u64) -> Self {
-        let least = least.min(most);
-        let limit = start.clamp(least, most);
-        let zero = Instant::ZERO;
-        Self { limit, least, rest: limit, most, from: 0, since: zero, in_time: 0, used_at: zero }
-    }
-
-    /// Takes the number of bytes that have passed so far, and whether the bound was a limit (`wanted`). Returns a
-    /// larger bound if one is needed. Lowers the bound after a time with little traffic.
-    fn observe(&mut self, now: Instant, passed: u64, pace: Duration, wanted: bool) -> Option<u64> {
-        let (moved, elapsed) = (passed - self.from, now.saturating_since(self.since));
-        let in_time = elapsed <= pace;
-        if in_time && moved < self.limit / 4 {
-            return None;
-        }
-        (self.from, self.since) = (passed, now);
-        self.in_time = if in_time { self.in_time.saturating_add(1) } else { 0 };
-        if moved >= self.limit / 16 {
-            self.used_at = now;
-        } else {
-            while self.limit > self.rest && now >= self.used_at + REST {
-                self.used_at += REST;
-                self.limit = (self.limit / 2).max(self.rest);
-            }
-        }
-        (in_time && wanted && self.limit < self.most).then(|| (self.limit * 2).min(self.most))
-    }
-
-    fn is_steady(&self) -> bool {
-        self.in_time >= STEADY
-    }
-
-    fn halve(&mut self) {
-        self.limit = (self.limit / 2).max(self.least);
-        self.rest = self.rest.min(self.limit);
-    }
-}
-
 /// Both bounds of a session that shares memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shared {
@@ -130,7 +65,7 @@ impl Session {
         let window = Bound::new(LEAST_WINDOW, start, self.config.receive_credit);
         let send = Bound::new(LEAST_SEND as u64, start, self.config.send_buffer as u64);
         self.granted.settings.max_data = window.limit;
-        self.granted.settings.stream_credit = (window.limit / 4).max(INITIAL.stream_credit);
+        self.granted.settings.stream_credit = credit::initial(window.limit);
         self.granted.max_data = window.limit;
         self.shared = Some(Shared { window, send });
         self.set_bounds();
@@ -142,12 +77,16 @@ impl Session {
         let shared = self.shared.as_mut()?;
         let pace = PACE + self.subflows.values().map(|subflow| subflow.info.srtt).max().unwrap_or_default();
         let before = *shared;
-        let window = shared.window.observe(now, self.granted.consumed, pace, true);
+        let mut window = shared.window.observe(now, self.granted.consumed, pace, true);
+        self.served = self.wants_share.take();
+        if window.is_none() && self.served.is_some() {
+            window = shared.window.wanted();
+        }
         let send = match window {
             Some(_) => None,
             None => shared.send.observe(now, self.send.acknowledged(), pace, self.send.refused),
         };
-        if (shared.send.since, shared.send.from) != (before.send.since, before.send.from) {
+        if shared.send.count() != before.send.count() {
             // Begins another count.
             self.send.refused = false;
         }
@@ -175,6 +114,11 @@ impl Session {
         self.set_bounds();
         // A larger window may give credit for payload that was read before.
         self.consumed(0);
+        if let Some(id) = self.served.take()
+            && self.grant(id)
+        {
+            self.wants_share = Some(id);
+        }
         self.wake_all_writers(now);
     }
 
@@ -230,73 +174,5 @@ impl Session {
             },
             Demand::Send(limit) => Memory { send: memory.send.max(limit as u64), ..memory },
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MIB: u64 = 1 << 20;
-
-    #[test]
-    fn a_bound_doubles_with_each_quarter_that_passes_in_time() {
-        let mut bound = Bound::new(MIB, 0, 5 * MIB);
-        let now = Instant::from_millis(10);
-        assert_eq!(bound.observe(now, MIB / 4 - 1, PACE, true), None);
-        assert_eq!(bound.observe(now, MIB / 4, PACE, true), Some(2 * MIB));
-        // Refused: requested again a quarter later.
-        assert_eq!(bound.observe(now, MIB / 2, PACE, true), Some(2 * MIB));
-        bound.limit = 4 * MIB;
-        assert_eq!(bound.observe(now, MIB * 3 / 2, PACE, false), None, "the bound was not a limit");
-        assert_eq!(bound.observe(now, MIB * 5 / 2, PACE, true), Some(5 * MIB));
-        bound.limit = 5 * MIB;
-        assert_eq!(bound.observe(now, 10 * MIB, PACE, true), None, "it is the most");
-    }
-
-    #[test]
-    fn a_bound_that_passes_slowly_stays_and_one_that_rests_shrinks() {
-        let mut bound = Bound::new(MIB, 0, 64 * MIB);
-        bound.limit = 16 * MIB;
-        let mut passed = 0;
-        for second in 1..100 {
-            // A sixteenth per second counts as use, but is no reason to grow.
-            passed += MIB;
-            assert_eq!(bound.observe(Instant::from_millis(second * 1000), passed, PACE, true), None);
-        }
-        assert_eq!(bound.limit, 16 * MIB);
-        bound.observe(Instant::from_millis(99_000 + 7999), passed, PACE, true);
-        assert_eq!(bound.limit, 8 * MIB);
-        bound.observe(Instant::from_millis(1_000_000), passed, PACE, true);
-        assert_eq!(bound.limit, MIB, "and not below the least");
-        assert_eq!(
-            bound.observe(Instant::from_millis(1_000_001), passed + MIB / 4, PACE, true),
-            Some(2 * MIB)
-        );
-    }
-
-    #[test]
-    fn traffic_is_steady_after_eight_quarters_in_time_and_until_a_pause() {
-        let mut bound = Bound::new(MIB, 0, 64 * MIB);
-        let observe = |bound: &mut Bound, at, quarters| {
-            bound.observe(Instant::from_millis(at), quarters * MIB / 4, PACE, true);
-            bound.is_steady()
-        };
-        let steady: Vec<_> = (1..=9).map(|n| observe(&mut bound, n * 250, n)).collect();
-        assert_eq!(steady, [false, false, false, false, false, false, false, true, true]);
-        assert!(!observe(&mut bound, 9 * 250 + 251, 10));
-    }
-
-    #[test]
-    fn an_ample_bound_is_kept_at_rest_until_others_need_it() {
-        let mut bound = Bound::new(MIB, 8 * MIB, 64 * MIB);
-        bound.limit = 32 * MIB;
-        assert_eq!(bound.observe(Instant::from_millis(1_000_000), 0, PACE, true), None);
-        assert_eq!(bound.limit, 8 * MIB);
-        (0..4).for_each(|_| bound.halve());
-        assert_eq!(bound.limit, MIB);
-        bound.limit = 32 * MIB;
-        bound.observe(Instant::from_millis(2_000_000), 0, PACE, true);
-        assert_eq!(bound.limit, MIB, "after that it rests at the least");
     }
 }

@@ -28,6 +28,7 @@ const OVERDUE: Duration = Duration::from_millis(30);
 impl Session {
     /// The next bytes to write, until `None`. Call after every mutation.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        self.clock = now;
         if self.life == Life::Closed {
             return self.closing_frame();
         }
@@ -164,6 +165,7 @@ impl Session {
     /// on it (FBDT §3.2). An acknowledgement that gives credit urgently goes on metered subflows, too.
     fn acknowledge(&mut self) {
         let urgent = self.ack_at.take() == Some(Instant::ZERO);
+        self.offer_credit();
         let saved: Vec<_> =
             self.subflows.values().filter(|s| !urgent && self.saves_ack(s)).map(|s| s.id).collect();
         for subflow in self.subflows.values_mut().filter(|s| !saved.contains(&s.id)) {
@@ -304,11 +306,11 @@ impl Session {
         }
     }
 
-    /// Everything is numbered, and the scheduler wants more data for a subflow with room: lets a writer exceed the
+    /// Nothing more can be numbered, and the scheduler wants more data for a subflow with room: lets a writer exceed the
     /// limit on unsent bytes, by what is sent in the longest round trip and a few times the limit. A subflow that is
     /// slow in a blockage would otherwise want so much that nothing could be replaced.
     fn starve(&mut self, now: Instant) {
-        let Some(time) = self.config.unsent.filter(|_| self.send.all_numbered()) else { return };
+        let Some(time) = self.config.unsent.filter(|_| self.send.could_number_more()) else { return };
         let longest = self.views.iter().map(|view| view.min_rtt).max().unwrap_or_default();
         let most = self.bytes_in(longest + time * STARVED_LIMITS).max(LEAST_UNSENT * STARVED_LIMITS as usize);
         if self.send.untaken() >= most {

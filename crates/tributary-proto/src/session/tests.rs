@@ -9,5 +9,6 @@ mod hostile;
 mod memory;
 mod pair;
 mod priorities;
+mod stalled;
 mod stories;
 mod unsent;

@@ -5,7 +5,7 @@
 //! much room there is.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_types::{Instant, StreamId};
 
@@ -24,17 +24,21 @@ pub(super) struct Writers {
     all: BTreeMap<u64, StreamId>,
     /// Those that wait for room in the session: of bulk, and of streams with a priority.
     for_session: [BTreeMap<u64, StreamId>; 2],
+    /// Those that get room only by credit of the peer, while nothing is under way for which credit would come.
+    stalled: BTreeSet<u64>,
     next: u64,
 }
 
 impl Writers {
-    pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
+    /// Whether some writer has more to write that the peer is about to take.
+    pub fn are_some_active(&self) -> bool {
+        self.all.len() > self.stalled.len()
     }
 
     /// A stream has ended, or its writer is woken.
     pub fn remove(&mut self, number: u64) {
         self.all.remove(&number);
+        self.stalled.remove(&number);
         for class in &mut self.for_session {
             class.remove(&number);
         }
@@ -45,7 +49,9 @@ impl Session {
     /// A writer that could not write `bytes` waits for room.
     pub(super) fn block(&mut self, id: StreamId, bytes: usize) {
         let Some(stream) = self.send.streams.get(&id) else { return };
-        let refused = self.send.session_room(stream) < bytes;
+        let refused = self.send.part(stream) < bytes;
+        // A stream that holds nothing gets room only when others free it.
+        let for_session = refused || stream.unnumbered() == 0;
         self.send.refused |= refused;
         let Some(stream) = self.send.streams.get_mut(&id) else { return };
         let writers = &mut self.writers;
@@ -54,8 +60,20 @@ impl Session {
             writers.next
         });
         writers.all.insert(number, id);
-        if refused {
+        if for_session {
             writers.for_session[usize::from(stream.priority > 0)].insert(number, id);
+        }
+        self.judge_writer(id);
+    }
+
+    /// Notes whether a writer that waits is stalled: whether its stream lacks credit and nothing of it is under way.
+    pub(super) fn judge_writer(&mut self, id: StreamId) {
+        let Some(stream) = self.send.streams.get(&id) else { return };
+        let Some(number) = stream.blocked else { return };
+        if stream.unacknowledged == 0 && !stream.waits_for_turn() && stream.credit_left() == 0 {
+            self.writers.stalled.insert(number);
+        } else {
+            self.writers.stalled.remove(&number);
         }
     }
 
@@ -85,7 +103,7 @@ impl Session {
         let Some(number) = stream.blocked else { return };
         if self.send.session_room(stream) < enough {
             self.writers.for_session[usize::from(stream.priority > 0)].insert(number, id);
-        } else if self.send.write_room(stream) >= enough && (self.starved || self.send.wants_writer(stream)) {
+        } else if self.send.wakes_writer(stream, enough) && (self.starved || self.send.wants_writer(stream)) {
             self.writers.remove(number);
             self.expecting_until = Some(now + WRITES_AGAIN);
             self.events.push_back(Event::StreamWritable(id));

@@ -1,8 +1,10 @@
 //! Test rig: a client that requests bytes and a server that sends them over a scenario's paths.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use tributary_link::{Direction, LinkEvent, Scenario};
+use tributary_proto::liveness::{Liveness, Overdue};
 use tributary_types::Instant;
 
 use super::SubflowPath;
@@ -15,7 +17,7 @@ pub(crate) type Ends = (Box<dyn Transport>, Box<dyn Transport>);
 
 const REQUEST: u64 = 100;
 
-/// Sends one request and reads everything.
+/// Sends one request and reads everything. Sends others before it whose answers it does not read.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     stream: Option<StreamKey>,
@@ -23,16 +25,18 @@ pub(crate) struct Reader {
     /// For each arrival: when, and the total of in-order bytes.
     pub arrivals: Vec<(Instant, u64)>,
     pub finished_at: Option<Instant>,
+    /// Number of requests whose answers are not read.
+    stalled: u32,
     /// Reads at most this many bytes per interval, if set.
     pace: Option<(u64, Duration)>,
     next: Option<Instant>,
 }
 
-/// Sends this many bytes as fast as the transport accepts them.
+/// Answers each request with this many bytes, as fast as the transport accepts them.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    left: u64,
-    stream: Option<StreamKey>,
+    bytes: u64,
+    left: BTreeMap<StreamKey, u64>,
 }
 
 impl Reader {
@@ -57,12 +61,16 @@ impl Application for Reader {
     fn handle_notice(&mut self, now: Instant, notice: Notice, transport: &mut dyn Transport) {
         match notice {
             Notice::Connected => {
-                self.stream = transport.open(now, 0);
-                let stream = self.stream.expect("a connected transport opens streams");
-                assert_eq!(transport.write(now, stream, REQUEST), REQUEST);
+                for _ in 0..=self.stalled {
+                    let stream = transport.open(now, 0).expect("a connected transport opens streams");
+                    assert_eq!(transport.write(now, stream, REQUEST), REQUEST);
+                    self.stream = Some(stream);
+                }
                 self.next = self.pace.map(|(_, every)| now + every);
             }
-            Notice::Readable(_) if self.pace.is_none() => self.read(now, transport),
+            Notice::Readable(stream) if self.pace.is_none() && self.stream == Some(stream) => {
+                self.read(now, transport)
+            }
             _ => {}
         }
     }
@@ -81,12 +89,13 @@ impl Application for Writer {
         if let Notice::Readable(stream) = notice
             && transport.read(now, stream, u64::MAX) > 0
         {
-            self.stream = Some(stream);
+            self.left.insert(stream, self.bytes);
         }
-        let Some(stream) = self.stream.filter(|_| self.left > 0) else { return };
-        self.left -= transport.write(now, stream, self.left);
-        if self.left == 0 {
-            transport.finish(now, stream);
+        for (&stream, left) in self.left.iter_mut().filter(|(_, left)| **left > 0) {
+            *left -= transport.write(now, stream, *left);
+            if *left == 0 {
+                transport.finish(now, stream);
+            }
         }
     }
 
@@ -108,7 +117,17 @@ pub(crate) struct Rig {
 impl Rig {
     /// Sends `bytes` from server to client over the paths of `scenario`.
     pub fn new(scenario: &Scenario, bytes: u64, make: impl FnOnce(&[SubflowPath]) -> Ends) -> Self {
-        Self::paced(scenario, bytes, None, make)
+        Self::with(scenario, bytes, Reader::default(), make)
+    }
+
+    /// The same beside so many downloads that nobody reads.
+    pub fn stalled(
+        scenario: &Scenario,
+        bytes: u64,
+        stalled: u32,
+        make: impl FnOnce(&[SubflowPath]) -> Ends,
+    ) -> Self {
+        Self::with(scenario, bytes, Reader { stalled, ..Reader::default() }, make)
     }
 
     /// The same with a client that reads a number of bytes per interval.
@@ -116,6 +135,15 @@ impl Rig {
         scenario: &Scenario,
         bytes: u64,
         pace: Option<(u64, Duration)>,
+        make: impl FnOnce(&[SubflowPath]) -> Ends,
+    ) -> Self {
+        Self::with(scenario, bytes, Reader { pace, ..Reader::default() }, make)
+    }
+
+    fn with(
+        scenario: &Scenario,
+        bytes: u64,
+        reader: Reader,
         make: impl FnOnce(&[SubflowPath]) -> Ends,
     ) -> Self {
         let mut world = World::new(200_000_000);
@@ -132,10 +160,9 @@ impl Rig {
             })
             .collect();
         let ends = make(&paths);
-        let reader = Reader { pace, ..Reader::default() };
         world.place_host(
             server,
-            Box::new(Endpoint::new(ends.1, Box::new(Writer { left: bytes, stream: None }))),
+            Box::new(Endpoint::new(ends.1, Box::new(Writer { bytes, left: BTreeMap::new() }))),
         );
         world.place_host(client, Box::new(Endpoint::new(ends.0, Box::new(reader))));
         Self { world, client, server, events: scenario.link_events() }
@@ -157,6 +184,17 @@ impl Rig {
 
     pub fn reader(&self) -> &Reader {
         self.endpoint(self.client).application().expect("the client reads")
+    }
+
+    /// Whether the download made progress within `allowed` all the time, from its first bytes on.
+    pub fn liveness(&self, allowed: Duration) -> Result<(), Overdue> {
+        let (reader, mut liveness) = (self.reader(), Liveness::default());
+        let end = reader.finished_at.unwrap_or(self.world.now());
+        for (at, read) in &reader.arrivals {
+            liveness.check(*at, allowed)?;
+            liveness.observe(*at, 0, true, *read);
+        }
+        liveness.check(end, allowed)
     }
 
     fn endpoint(&self, host: HostId) -> &Endpoint {

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use tributary_cc as congestion;
 use tributary_link::{LinkSpec, Moment, PathSpec, RateSpec, Scenario};
-use tributary_proto::scheduler;
+use tributary_proto::{liveness, scheduler};
 use tributary_types::{Bitrate, Rng};
 
 use super::*;
@@ -100,7 +100,9 @@ fn half_a_second_more_on_one_radio_does_not_hold_up_the_other() {
         let config = SessionConfig { congestion: congestion.to_owned(), ..SessionConfig::default() };
         let rig = download(&scenario, &config, ENDLESS, 8);
         let silence = rig.longest_silence();
-        assert!(silence < Duration::from_millis(60), "{name} {congestion}: {silence:?}");
+        // One late segment: 45 ms, or 97 when its copy is late, too. Which of the two depends on fractions of a millisecond of
+        // delay.
+        assert!(silence < Duration::from_millis(110), "{name} {congestion}: {silence:?}");
         // The radio without the delay carries 60 or 174.
         let (rate, alone) =
             (rig.rate(4 * SECOND, 8 * SECOND), if name == "delay-wifi" { 174.0 } else { 60.0 });
@@ -274,9 +276,31 @@ fn every_scheduler_delivers_everything_in_any_network() {
             let reader = rig.reader();
             assert_eq!(reader.received, bytes, "{name} round {round} of {scenario:?}");
             assert!(reader.finished_at.is_some(), "{name} round {round} does not end");
+            // The first path is never dead. Its rate is at least 3 Mbit/s, its round trip below a second.
+            let allowed = liveness::allowed(SECOND, Bitrate::from_mbps(3), 1);
+            rig.liveness(allowed)
+                .unwrap_or_else(|late| panic!("{name} round {round}: {late} of {scenario:?}"));
             let counters = rig.transport::<SessionTransport>(rig.client).counters();
             assert!(counters.receive_held_most <= Config::default().receive_credit);
         }
+    }
+}
+
+#[test]
+fn downloads_that_nobody_reads_leave_one_that_is_read_its_rate() {
+    for name in ["los", "deep-fade", "blackout"] {
+        let scenario = Scenario::builtin(name).unwrap();
+        let run = |stalled| {
+            let mut rig = Rig::stalled(&scenario, ENDLESS, stalled, ends(&SessionConfig::default()));
+            rig.run(Duration::from_secs(9));
+            // A blockage of a radio costs what the scheduler needs to notice it; the other one lives.
+            let allowed =
+                liveness::allowed(Duration::from_millis(100), Bitrate::from_mbps(30), stalled as usize);
+            rig.liveness(allowed).unwrap_or_else(|late| panic!("{name} with {stalled}: {late}"));
+            rig.rate(3 * SECOND, 9 * SECOND)
+        };
+        let (alone, beside) = (run(0), run(16));
+        assert!(beside >= 0.95 * alone, "{name}: {beside:.1} instead of {alone:.1} Mbit/s");
     }
 }
 
@@ -291,7 +315,8 @@ fn a_reader_that_pauses_is_never_sent_more_than_its_credit() {
     assert_eq!(rig.reader().received, 10_000_000);
     let held = rig.transport::<SessionTransport>(rig.client).counters().receive_held_most;
     assert!(held <= 1 << 20, "{held}");
-    assert!(held > 1 << 19, "{held}: the credit is used");
+    // A stream leaves half of it to others.
+    assert!(held > 1 << 18, "{held}: the credit is used");
 }
 
 #[test]

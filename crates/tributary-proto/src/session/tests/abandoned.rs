@@ -38,19 +38,19 @@ fn assert_same_credit(pair: &Pair, story: &str) {
     assert_eq!(server.send.credit(), client.granted.max_data - client.granted.used, "{story}");
 }
 
-/// The server numbers a megabyte, and the stream is abandoned when its paths have taken a fifth.
-fn abandon_a_megabyte(scheduler: &str, how: Abandonment) {
+/// The server numbers half a megabyte, and the stream is abandoned when its paths have taken two fifths.
+fn abandon_half_a_megabyte(scheduler: &str, how: Abandonment) {
     let story = format!("{scheduler} {how:?}");
     let mut pair = Pair::new(scheduler, &SLOW);
     pair.run(300 * MS);
     let id = pair.ends[1].open_stream(0).unwrap();
-    assert_eq!(pair.ends[1].write(id, &mut payload(0, 1_000_000)), Ok(1_000_000));
+    assert_eq!(pair.ends[1].write(id, &mut payload(0, 500_000)), Ok(500_000));
     if how.finished {
         pair.ends[1].finish(id).unwrap();
     }
     pair.run(120 * MS);
     // `fbdt` numbers little more than what its paths have taken.
-    let numbered = if scheduler.ends_with("fbdt") { 200_000 } else { 800_000 };
+    let numbered = if scheduler.ends_with("fbdt") { 200_000 } else { 400_000 };
     assert!(pair.ends[1].send.unacknowledged() > numbered, "{story}: it is numbered");
     if how.finished && scheduler == "fbdt-paper" {
         assert!(pair.ends[0].receive[&id].end.is_some(), "the end arrives before the middle");
@@ -64,12 +64,12 @@ fn abandon_a_megabyte(scheduler: &str, how: Abandonment) {
     if how.cut {
         pair.cut(PathId(0));
     }
-    // What the paths have taken needs 0.4 s to arrive; all of it would need 1.6 s.
+    // What the paths have taken needs 0.4 s to arrive; all of it would need 0.8 s.
     pair.run_until(1000 * MS, |pair| pair.ends[1].send.segments() == 0);
     pair.run(500 * MS);
     let more = given(&pair) - before;
-    // A STOP needs time to arrive.
-    let most = if how.by_reader { 64 << 10 } else { 0 };
+    // A STOP needs time to arrive, in which each path may take one more segment.
+    let most = if how.by_reader { 2 * (64 << 10) } else { 0 };
     assert!(more <= most, "{story}: {more} bytes left for nobody");
     assert_eq!(pair.ends[1].stats().send_held, 0, "{story}");
     assert_same_credit(&pair, &story);
@@ -80,7 +80,7 @@ fn numbered_data_of_an_abandoned_stream_is_not_sent() {
     for scheduler in ["fbdt", "fbdt-paper", "fbdt-release", "avira+fbdt"] {
         for at in 0..8 {
             let how = Abandonment { by_reader: at & 1 > 0, finished: at & 2 > 0, cut: at & 4 > 0 };
-            abandon_a_megabyte(scheduler, how);
+            abandon_half_a_megabyte(scheduler, how);
         }
     }
 }
@@ -159,14 +159,16 @@ fn a_closing_session_counts_abandoned_streams_that_it_refuses() {
     assert_eq!(pair.ends[0].write(id, &mut payload(0, 1_000_000)), Ok(1_000_000));
     let now = pair.now;
     pair.ends[0].close(now, 0, "done");
-    let stream_credit = 256 << 10;
-    for round in 1..=6 {
+    for _ in 0..6 {
+        let before = pair.ends[0].granted.used;
         let id = pair.ends[1].open_stream(0).unwrap();
         assert_eq!(pair.ends[1].write(id, &mut payload(0, 300_000)), Ok(300_000));
         pair.run(30 * MS);
         pair.ends[1].reset(id, 1);
         pair.run(1500 * MS);
-        assert_eq!(pair.ends[0].granted.used, round * stream_credit);
+        // What a stream may send before it is read: a little less than its initial credit of 64 KiB.
+        let counted = pair.ends[0].granted.used - before;
+        assert!((48 << 10..=64 << 10).contains(&counted), "{counted}");
         assert_same_credit(&pair, "closing");
     }
 }

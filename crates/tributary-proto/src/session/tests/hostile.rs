@@ -126,7 +126,7 @@ impl Drop for Block {
     }
 }
 
-/// Sends `count` pieces of `length` bytes, each in its own block, filled up with pings. Returns the number of
+/// Sends `count` pieces of `length` bytes on 64 streams, each in its own block, filled up with pings. Returns the number of
 /// blocks that are still in use.
 fn blocks_pinned(count: u64, length: u32, offset: impl Fn(u64) -> u64) -> usize {
     let config = Config { receive_credit: 64 << 20, ..Config::default() };
@@ -134,7 +134,9 @@ fn blocks_pinned(count: u64, length: u32, offset: impl Fn(u64) -> u64) -> usize 
     session.handle_subflow_open(NOW, ON, PathId(0)).unwrap();
     let alive = Arc::new(AtomicUsize::new(0));
     for seq in 0..count {
-        let mut bytes = BytesMut::from(data(seq, 0, offset(seq) * u64::from(length), length).as_ref());
+        let mut bytes = BytesMut::from(
+            data(seq, seq as u32 % 64 * 2, offset(seq / 64) * u64::from(length), length).as_ref(),
+        );
         while bytes.len() < 4 * length as usize + 4096 {
             encode_control(&Control::Ping(0), &mut bytes);
         }

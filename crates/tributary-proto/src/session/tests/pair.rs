@@ -11,6 +11,7 @@ use tributary_types::{Bitrate, DataSize, Instant, PathId, Rng, StreamId, Subflow
 
 use crate::config::Config;
 use crate::event::Event;
+use crate::liveness::{self, Liveness};
 use crate::session::{ReadError, Session, Side};
 use crate::subflow::SubflowInfo;
 
@@ -18,6 +19,8 @@ use crate::subflow::SubflowInfo;
 const UNSENT: usize = 32 * 1024;
 /// The clock's step, unless a test sets another.
 const STEP: Duration = Duration::from_micros(200);
+/// The liveness rule is checked at this interval.
+const CHECKED_EVERY: Duration = Duration::from_millis(10);
 /// Longer than the end of all streams takes, including paths that must be connected again.
 const SETTLED: Duration = Duration::from_secs(20);
 
@@ -86,10 +89,15 @@ pub(crate) struct Pair {
     pub received: [Vec<(Instant, StreamId, Bytes)>; 2],
     pub ended: [Vec<StreamId>; 2],
     pub reading: bool,
+    /// Streams whose reader takes only this many bytes per step of the clock, and nothing at 0.
+    pub slow: BTreeMap<StreamId, usize>,
     /// Whether requests of a session that shares memory are granted.
     pub grants: bool,
     readable: [Vec<StreamId>; 2],
     only: Option<StreamId>,
+    /// Checks the liveness rule for what each side reads.
+    liveness: [Liveness; 2],
+    checked_at: Instant,
     /// Paths that are connected with small segments.
     small: BTreeSet<PathId>,
 }
@@ -121,9 +129,12 @@ impl Pair {
             received: [Vec::new(), Vec::new()],
             ended: [Vec::new(), Vec::new()],
             reading: true,
+            slow: BTreeMap::new(),
             grants: false,
             readable: [Vec::new(), Vec::new()],
             only: None,
+            liveness: Default::default(),
+            checked_at: Instant::ZERO,
             small: BTreeSet::new(),
         };
         for (id, &(mbps, delay)) in paths.iter().enumerate() {
@@ -190,6 +201,43 @@ impl Pair {
             if self.reading {
                 self.read(side);
                 self.drain(side);
+            }
+        }
+        if self.now >= self.checked_at + CHECKED_EVERY {
+            self.checked_at = self.now;
+            self.check_liveness();
+        }
+    }
+
+    /// Every stream whose reader reads makes progress in time. Time in which a path is blocked does not count.
+    fn check_liveness(&mut self) {
+        let blocked = |path: &Path| path.dead || path.rate == Bitrate::ZERO || path.hole != Hole::Nothing;
+        let lives =
+            !self.paths.values().any(blocked) && self.connections.values().filter(|c| c.open).count() > 0;
+        let rtt = self.paths.values().map(|path| path.delay * 2).max().unwrap_or_default();
+        let rate = self.paths.values().map(|path| path.rate.as_bps()).min().unwrap_or_default();
+        let streams = self.ends[0].send.streams.len() + self.ends[1].send.streams.len();
+        let allowed = liveness::allowed(rtt, Bitrate::from_bps(rate), streams);
+        for (side, liveness) in self.liveness.iter_mut().enumerate() {
+            let (reader, writer) = (&self.ends[side], &self.ends[1 - side]);
+            reader.check_sums();
+            for (id, stream) in &writer.send.streams {
+                let read = reader.receive.get(id).map_or(0, |stream| stream.consumed);
+                let unseen = id.0 % 2 != reader.side.parity() && u64::from(id.0) >= reader.next_peer_stream;
+                let reads = self.reading
+                    && !self.slow.contains_key(id)
+                    && self.only.is_none_or(|only| only == *id)
+                    && reader.receive.get(id).map_or(unseen, |s| !(s.stopped || s.done || s.reset.is_some()));
+                let written = stream.offset + stream.unnumbered() as u64;
+                let owed = !stream.abandoned && (written > read || stream.blocked.is_some());
+                liveness.observe(self.now, u64::from(id.0), reads && owed, read);
+            }
+            liveness.retain(|id| writer.send.streams.contains_key(&StreamId(id as u32)));
+            if !lives || reader.is_closed() || writer.is_closed() {
+                liveness.interrupted(self.now);
+            }
+            if let Err(overdue) = liveness.check(self.now, allowed) {
+                panic!("side {side}, {overdue} at {}: {:?} {:?}", self.now, reader.stats(), writer.stats());
             }
         }
     }
@@ -347,6 +395,10 @@ impl Pair {
             if self.only.is_some_and(|only| only != id) {
                 continue;
             }
+            if let Some(&most) = self.slow.get(&id) {
+                self.read_slowly(side, id, most);
+                continue;
+            }
             loop {
                 match self.ends[side].read(id) {
                     Ok(Some(chunk)) => self.received[side].push((self.now, id, chunk)),
@@ -359,6 +411,16 @@ impl Pair {
                 }
             }
         }
+    }
+
+    fn read_slowly(&mut self, side: usize, id: StreamId, most: usize) {
+        match if most == 0 { Ok(None) } else { self.ends[side].read_most(id, most).map(Some) } {
+            Ok(Some(Some(chunk))) => self.received[side].push((self.now, id, chunk)),
+            Ok(Some(None)) => return self.ended[side].push(id),
+            Ok(None) => {}
+            Err(_) => return,
+        }
+        self.readable[side].push(id);
     }
 
     /// Number of streams that are ending, at both sides.

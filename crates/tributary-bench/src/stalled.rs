@@ -1,0 +1,253 @@
+//! Connections through the proxy whose application or target has stopped reading: what they cost the others.
+//!
+//! Both ends of the proxy run as programs, connected by one emulated radio. In each round a download, an upload and
+//! small requests are measured alone and beside stalled downloads and uploads, in alternating order. The applications
+//! and the target are in `parties`.
+
+mod parties;
+
+use core::time::Duration;
+
+use serde::Serialize;
+use tributary_emu::{Audit, Network, Side};
+use tributary_link::{LinkSpec, PathSpec, Scenario};
+use tributary_report::{Cell, Column, Table};
+use tributary_types::Bitrate;
+
+use crate::proxy::rig::Rig;
+use crate::{BenchError, Progress, Ratio, Wanted, audited, in_network, median, within};
+use parties::Application;
+
+/// Base round-trip time, and the queue in front of the radio.
+const RTT: Duration = Duration::from_millis(20);
+const QUEUE: Duration = Duration::from_millis(25);
+/// Default `--buffer` of the proxy, ms.
+const BUFFER_MS: u64 = 200;
+/// Time for the stalled connections to take whatever they can get, and to end.
+const FILL: Duration = Duration::from_secs(6);
+/// Small requests of a turn.
+const REQUESTS: u32 = 20;
+/// Least share of the rate alone; a small request may take two round trips and this many ms.
+const RATE_AIM: f64 = 0.95;
+const REQUEST_AIM_MS: f64 = 50.0;
+
+/// Settings of the benchmark.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// Number of rounds.
+    pub rounds: u32,
+    /// Measured seconds of each transfer.
+    pub seconds: f64,
+    /// Stalled downloads, and as many uploads.
+    pub stalled: u32,
+    /// The radio's rate, Mbit/s.
+    pub mbps: u32,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { rounds: 7, seconds: 4.0, stalled: 8, mbps: 100 }
+    }
+}
+
+/// What was measured alone or beside stalled connections.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Turn {
+    /// Goodput of a download, Mbit/s.
+    pub download_mbps: f64,
+    /// Goodput of an upload, Mbit/s.
+    pub upload_mbps: f64,
+    /// Durations of small requests beside an idle radio, ms; one that failed counts as 5 s.
+    pub requests_ms: Vec<f64>,
+    /// The same beside a download.
+    pub busy_requests_ms: Vec<f64>,
+}
+
+/// One round.
+#[derive(Clone, Debug, Serialize)]
+pub struct Round {
+    /// Without stalled connections.
+    pub alone: Turn,
+    /// With them.
+    pub beside: Turn,
+}
+
+/// The result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The settings.
+    pub stalled: u32,
+    /// The radio's rate, Mbit/s.
+    pub mbps: u32,
+    /// Every round.
+    pub rounds: Vec<Round>,
+    /// Goodput beside stalled connections over that alone: a download and an upload.
+    pub goodput: [Ratio; 2],
+    /// Median duration of a small request beside them, ms: without and with a download.
+    pub request_ms: [Ratio; 2],
+    /// The emulator's audit of every round.
+    pub audits: Vec<Audit>,
+}
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("rounds", f64::from(plan.rounds), 2.0..=100.0)?;
+    within("seconds", plan.seconds, 1.0..=60.0)?;
+    within("stalled", f64::from(plan.stalled), 0.0..=500.0)?;
+    within("mbps", f64::from(plan.mbps), 1.0..=2000.0)?;
+    let directory = tempfile::tempdir();
+    let directory = directory.map_err(|error| BenchError::Program {
+        program: "a directory for a key".to_owned(),
+        reason: error.to_string(),
+    })?;
+    let scenario = Scenario::new("stalled")
+        .with_path(PathSpec::symmetric("radio", LinkSpec::constant(Bitrate::from_mbps(plan.mbps.into()))))
+        .with_rtt(RTT)
+        .with_queue_time(QUEUE)
+        .with_duration(Duration::from_secs_f64(10.0 * plan.seconds) + 10 * FILL);
+    let (mut rounds, mut audits) = (Vec::new(), Vec::new());
+    for number in 1..=plan.rounds {
+        progress(&format!("round {number} of {}", plan.rounds));
+        let (round, audit) = in_network(&scenario, &mut *progress, |network| {
+            let rig = Rig::start(network, directory.path(), (BUFFER_MS, 0))?;
+            round(plan, network, rig, number % 2 == 0)
+        })?;
+        rounds.push(round);
+        audits.push(audit);
+    }
+    Ok(Report::new(plan, rounds, audits))
+}
+
+fn round(plan: &Plan, network: &Network, rig: Rig, stalled_first: bool) -> Result<Round, BenchError> {
+    let entrance = rig.entrance();
+    let failed = |error: std::io::Error| BenchError::Program {
+        program: "an application of the proxy".to_owned(),
+        reason: error.to_string(),
+    };
+    let target = parties::Target::start(rig.target).map_err(failed)?;
+    let application = Application { entrance, target: &target, seconds: plan.seconds };
+    let turn = |stalled: u32| {
+        let turn = network.run(Side::Client, || application.turn(stalled))?;
+        turn.map_err(failed)
+    };
+    Ok(if stalled_first {
+        let beside = turn(plan.stalled)?;
+        Round { alone: turn(0)?, beside }
+    } else {
+        Round { alone: turn(0)?, beside: turn(plan.stalled)? }
+    })
+}
+
+impl Report {
+    fn new(plan: &Plan, rounds: Vec<Round>, audits: Vec<Audit>) -> Self {
+        let of = |which: fn(&Round) -> f64| rounds.iter().map(which).collect::<Vec<f64>>();
+        let rate = Wanted::AtLeast(RATE_AIM);
+        let request = Wanted::AtMost(2.0 * RTT.as_secs_f64() * 1e3 + REQUEST_AIM_MS);
+        Self {
+            stalled: plan.stalled,
+            mbps: plan.mbps,
+            goodput: [
+                Ratio::of(&of(|r| r.beside.download_mbps), &of(|r| r.alone.download_mbps), rate),
+                Ratio::of(&of(|r| r.beside.upload_mbps), &of(|r| r.alone.upload_mbps), rate),
+            ],
+            request_ms: [
+                Ratio::of_values(&of(|r| median(&r.beside.requests_ms)), request),
+                Ratio::of_values(&of(|r| median(&r.beside.busy_requests_ms)), request),
+            ],
+            rounds,
+            audits,
+        }
+    }
+
+    /// The tables.
+    #[must_use]
+    pub fn tables(&self) -> Vec<Table> {
+        let title = format!(
+            "{} stalled downloads and {} stalled uploads beside a radio of {} Mbit/s, RTT {} ms; medians of {} rounds",
+            self.stalled,
+            self.stalled,
+            self.mbps,
+            RTT.as_millis(),
+            self.rounds.len()
+        );
+        let mut columns = vec![Column::left(""), Column::right("alone"), Column::right("beside")];
+        columns.extend(Ratio::columns("value"));
+        columns.push(Column::left("audit"));
+        let mut table = Table::new(&title).columns(columns);
+        let middle = |which: fn(&Round) -> f64| median(&self.rounds.iter().map(which).collect::<Vec<_>>());
+        let [download, upload] = &self.goodput;
+        let [idle, busy] = &self.request_ms;
+        let rows: [(&str, f64, f64, &Ratio); 4] = [
+            (
+                "download, Mbit/s; ratio",
+                middle(|r| r.alone.download_mbps),
+                middle(|r| r.beside.download_mbps),
+                download,
+            ),
+            (
+                "upload, Mbit/s; ratio",
+                middle(|r| r.alone.upload_mbps),
+                middle(|r| r.beside.upload_mbps),
+                upload,
+            ),
+            (
+                "small request, ms",
+                middle(|r| median(&r.alone.requests_ms)),
+                middle(|r| median(&r.beside.requests_ms)),
+                idle,
+            ),
+            (
+                "small request beside a download, ms",
+                middle(|r| median(&r.alone.busy_requests_ms)),
+                middle(|r| median(&r.beside.busy_requests_ms)),
+                busy,
+            ),
+        ];
+        for (name, alone, beside, ratio) in rows {
+            let mut row = vec![Cell::text(name), Cell::number(alone, 1), Cell::number(beside, 1)];
+            row.extend(ratio.cells());
+            row.push(audited(&self.audits, Cell::text("valid").good()));
+            table.push(row);
+        }
+        vec![table]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Judgement;
+
+    fn round(beside_mbps: f64, request_ms: f64) -> Round {
+        let turn = |mbps, ms| Turn {
+            download_mbps: mbps,
+            upload_mbps: mbps,
+            requests_ms: vec![ms; 3],
+            busy_requests_ms: vec![ms; 3],
+        };
+        Round { alone: turn(90.0, 45.0), beside: turn(beside_mbps, request_ms) }
+    }
+
+    fn judged(beside_mbps: f64, request_ms: f64) -> (Judgement, Judgement) {
+        let rounds = vec![round(beside_mbps, request_ms); 5];
+        let report = Report::new(&Plan::default(), rounds, Vec::new());
+        assert_eq!(report.tables().len(), 1);
+        (report.goodput[0].judgement, report.request_ms[1].judgement)
+    }
+
+    #[test]
+    fn lost_rate_and_late_answers_fail() {
+        assert_eq!(judged(89.0, 60.0), (Judgement::Holds, Judgement::Holds));
+        assert_eq!(judged(80.0, 91.0), (Judgement::Fails, Judgement::Fails));
+        assert_eq!(judged(0.0, 5000.0).0, Judgement::Fails);
+    }
+
+    #[test]
+    fn settings_out_of_range_are_refused() {
+        let error = run(&Plan { stalled: 5000, ..Plan::default() }, &mut |_| ()).unwrap_err().to_string();
+        assert!(error.contains("`stalled`"), "{error}");
+    }
+}
