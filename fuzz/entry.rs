@@ -149,7 +149,7 @@ fn answer(session: &mut Session, stream: StreamId) {
 pub fn trace(data: &[u8]) {
     let Ok(text) = core::str::from_utf8(data) else { return };
     let mut read = vec![Trace::parse_mahimahi(text), Trace::parse_csv(text)];
-    for layout in [TableLayout::Comma, TableLayout::Blank, TableLayout::Json] {
+    for layout in [TableLayout::Separated, TableLayout::Comma, TableLayout::Blank, TableLayout::Json] {
         let numbered = TraceTable::new(Column::Numbered(1), Column::Numbered(2));
         let named = TraceTable::new(Column::Named("t".to_owned()), Column::Named("r".to_owned()));
         let dated = TraceTime::At(Column::Numbered(1), TimeUnit::Date);

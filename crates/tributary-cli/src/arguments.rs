@@ -21,7 +21,7 @@ pub struct ViewerArguments {
     /// Head movement; without it the viewer looks straight ahead
     #[arg(long, value_name = "FILE")]
     pub head: Option<PathBuf>,
-    /// Format of the head movement: plain (a header with time_s,yaw_deg,pitch_deg), nasrabadi19, jin22 or wu17
+    /// Format of the head movement: plain (a header with time_s,yaw_deg,pitch_deg), plain:time_s=NAME,yaw_deg=NAME for other names, nasrabadi19, jin22 or wu17
     #[arg(long, default_value = "plain")]
     pub head_format: String,
     /// Head movement of another viewer of this video, to predict with; repeatable

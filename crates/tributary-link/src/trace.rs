@@ -1,6 +1,7 @@
 //! Rate traces: Mahimahi's packet-delivery format, CSV of rate over time, and tables of measurements.
 //!
-//! Each becomes a sequence of constant rates that repeats without end. Reads text, never a file.
+//! Each becomes a sequence of constant rates that repeats without end. Reads text, never a file. Every table, in
+//! whatever form, begins with its first time, and rows with the same time are replaced by their mean.
 //!
 //! Deviates: Mahimahi gives delivery opportunities of 1500 bytes at whole milliseconds. Here the
 //! opportunities of millisecond *t* are spread evenly over *t − 1 … t* (the resolution of its clock).
@@ -8,7 +9,9 @@
 use core::time::Duration;
 use thiserror::Error;
 use tributary_types::Bitrate;
+use tributary_types::file_text::{lines, shown, without_mark};
 
+mod csv;
 pub(crate) mod heading;
 mod rows;
 mod table;
@@ -53,25 +56,33 @@ fn refuse<T>(line: usize, problem: impl Into<String>) -> Result<T, TraceError> {
 
 /// The lines with data, with their numbers: neither empty nor comments.
 fn data_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    text.lines()
-        .enumerate()
-        .map(|(i, line)| (i + 1, line.trim()))
+    lines(text)
+        .map(|(number, line)| (number, line.trim()))
         .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
 impl Trace {
     /// Reads Mahimahi's format: one ascending timestamp in milliseconds per line, each an opportunity to deliver 1500
-    /// bytes. The last timestamp is the period after which the trace repeats.
+    /// bytes. Times count from the start of the trace: it begins with an outage if the first is late, and equal times are
+    /// several opportunities. The last timestamp is the period after which the trace repeats.
     pub fn parse_mahimahi(text: &str) -> Result<Self, TraceError> {
         let mut spans = Vec::new();
         let mut last: Option<(u64, u64)> = None; // (millisecond's end, opportunities in it)
         let mut last_line = 1;
-        for (line, word) in data_lines(text) {
+        for (line, word) in data_lines(without_mark(text)) {
             let Ok(stamp) = word.parse::<u64>() else {
-                return refuse(line, format!("`{word}` is not a whole number of milliseconds"));
+                let problem = format!(
+                    "`{}` is not a whole number of milliseconds, as Mahimahi's format has on each line; a table of \
+                     rates is `file.csv` or {{ file = \"…\", time = 1, rate = 2 }}",
+                    shown(word)
+                );
+                return refuse(line, problem);
             };
             if stamp > MAX_SPAN_S * 1000 {
-                return refuse(line, format!("{stamp} ms is more than a week"));
+                let problem = format!(
+                    "{stamp} ms is more than a week; Mahimahi's times count from the start of the trace"
+                );
+                return refuse(line, problem);
             }
             let end = stamp.max(1);
             match last {
@@ -90,37 +101,6 @@ impl Trace {
             return refuse(1, "the trace has no delivery opportunity");
         }
         close_millisecond(&mut spans, last, last_line)?;
-        Ok(Self { spans })
-    }
-
-    /// Reads `seconds,mbit/s` lines. A heading may name other units, such as `time (ms),rate (kbit/s)`. Each rate
-    /// lasts until the next line's time; the last rate lasts as long as the one before it. The first line must be at
-    /// zero seconds.
-    pub fn parse_csv(text: &str) -> Result<Self, TraceError> {
-        let mut rows: Vec<(u64, Bitrate)> = Vec::new();
-        let (mut seconds, mut mbps) = (1.0, 1.0);
-        for (line, row) in data_lines(text) {
-            let Some((time, rate)) = row.split_once(',') else {
-                return refuse(line, format!("`{row}` is not `seconds,mbit/s`"));
-            };
-            let (Ok(at), Ok(value)) = (time.trim().parse::<f64>(), rate.trim().parse::<f64>()) else {
-                if rows.is_empty() && row.starts_with(|c: char| c.is_alphabetic() || c == '"') {
-                    let time = heading::time_unit(time).or_else(|problem| refuse(line, problem))?;
-                    seconds = time.and_then(TimeUnit::seconds).unwrap_or(seconds);
-                    let rate = heading::rate_unit(rate).or_else(|problem| refuse(line, problem))?;
-                    mbps = rate.map_or(mbps, |bits| bits / 1e6);
-                    continue;
-                }
-                return refuse(line, format!("`{row}` is not `seconds,mbit/s`"));
-            };
-            rows.push(csv_row(line, at * seconds, value * mbps, rows.last().map(|r| r.0))?);
-        }
-        let Some(&(last_start, last_rate)) = rows.last() else {
-            return refuse(1, "the trace has no line `seconds,mbit/s`");
-        };
-        let last_step = rows.len().checked_sub(2).map_or(1_000 * MILLI, |i| last_start - rows[i].0);
-        let mut spans: Vec<(u64, Bitrate)> = rows.windows(2).map(|pair| (pair[1].0, pair[0].1)).collect();
-        spans.push((last_start + last_step, last_rate));
         Ok(Self { spans })
     }
 
@@ -179,24 +159,4 @@ fn close_millisecond(
         _ => spans.push((end * MILLI, rate)),
     }
     Ok(())
-}
-
-fn csv_row(line: usize, time: f64, rate: f64, before: Option<u64>) -> Result<(u64, Bitrate), TraceError> {
-    if !(time.is_finite() && (0.0..=MAX_SPAN_S as f64).contains(&time)) {
-        return refuse(line, format!("time {time} s is not between 0 and a week"));
-    }
-    if !(rate.is_finite() && rate >= 0.0 && rate * 1e6 <= MAX_RATE.as_bps() as f64) {
-        return refuse(line, format!("rate {rate} Mbit/s is not between 0 and {MAX_RATE}"));
-    }
-    let nanos = (time * 1e9).round() as u64;
-    match before {
-        None if nanos != 0 => refuse(line, format!("the first line must be at 0 s, not {time} s")),
-        Some(previous) if nanos <= previous => {
-            refuse(line, format!("{time} s does not come after the line before: sort the trace"))
-        }
-        Some(previous) if nanos - previous < MIN_SPAN => {
-            refuse(line, format!("{time} s is less than 10 µs after the line before"))
-        }
-        _ => Ok((nanos, Bitrate::from_bps((rate * 1e6).round() as u64))),
-    }
 }

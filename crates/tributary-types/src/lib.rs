@@ -1,7 +1,8 @@
-//! Time, rates, sizes, identifiers and seeded randomness shared by every Tributary crate.
+//! Time, rates, sizes, identifiers, seeded randomness and the text of files, shared by every Tributary crate.
 //!
 //! Nothing here reads a clock or the operating system's entropy. Drivers read both and pass the values in.
 
+pub mod file_text;
 mod id;
 mod rng;
 mod text;

@@ -43,7 +43,7 @@ fn run() -> Result<(), Error> {
     let given = rest.get(1).map(|text| serde_json::from_str(text)).transpose()?;
     let (settings, similar) =
         given.map_or((LiveSettings::default(), LiveSettings::with_similar_viewers()), |given| (given, given));
-    let videos = traces(format.parse()?, Path::new(folder))?;
+    let videos = traces(&format.parse()?, Path::new(folder))?;
     let clock = GopClock { gop_duration_s: 1.0, gops: seconds, moments: 5 };
     println!(
         "{} videos, {} viewers, {seconds} s each, 6x4 tiles, 110x90 degrees",
@@ -99,7 +99,7 @@ fn grid() -> TileGrid {
     TileGrid::new(6, 4, Projection::Equirectangular).expect("a valid grid")
 }
 
-fn traces(format: Format, folder: &Path) -> Result<BTreeMap<String, Vec<HeadTrace>>, Error> {
+fn traces(format: &Format, folder: &Path) -> Result<BTreeMap<String, Vec<HeadTrace>>, Error> {
     let mut paths: Vec<_> = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.sort();
     let mut videos: BTreeMap<String, Vec<HeadTrace>> = BTreeMap::new();
@@ -107,8 +107,8 @@ fn traces(format: Format, folder: &Path) -> Result<BTreeMap<String, Vec<HeadTrac
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let (left, right) = stem.split_once('_').unwrap_or((&stem, "all"));
         let video = if left.starts_with("video") { left } else { right }.to_owned();
-        let trace =
-            read(File::open(path)?, format).map_err(|error| format!("{}: {error}", path.display()))?;
+        let trace = read(File::open(path)?, format.clone())
+            .map_err(|error| format!("{}: {error}", path.display()))?;
         videos.entry(video).or_default().push(trace);
     }
     videos.retain(|_, traces| traces.len() > 1);

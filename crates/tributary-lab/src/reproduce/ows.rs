@@ -145,7 +145,7 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Reproduced, Ow
     }
     let clips = clips(settings)?;
     let audiences = match &settings.heads {
-        Some((format, folder)) => Audience::read(*format, folder)?,
+        Some((format, folder)) => Audience::read(format, folder)?,
         None => Audience::generated(),
     };
     let paper = paper(&clips, settings)?;

@@ -7,8 +7,10 @@ use super::run_fields::{background, run};
 use super::table::{Source, Table, Value};
 use super::trace_fields::TraceFiles;
 use super::{HopSpec, PathSpec, Scenario, ScenarioError};
+use std::borrow::Cow;
 use std::path::Path;
 use toml::de::DeTable;
+use tributary_types::file_text::{decode, without_mark};
 
 /// Larger files are refused without reading them.
 const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
@@ -16,7 +18,9 @@ const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
 impl Scenario {
     /// Reads a scenario from text; `file` is its name in errors. Trace *files* need [`Scenario::load`].
     pub fn parse(text: &str, file: &str) -> Result<Self, ScenarioError> {
-        read(Source { file, text }, &|_| Err("a trace file needs a scenario loaded from a file".to_owned()))
+        read(Source { file, text: without_mark(text) }, &|_| {
+            Err("a trace file needs a scenario loaded from a file".to_owned())
+        })
     }
 
     /// Reads a scenario file. Trace files are looked for beside it.
@@ -44,7 +48,8 @@ fn read_file(path: &Path) -> Result<String, String> {
     if about.len() > MAX_FILE_BYTES {
         return Err("larger than 256 MiB".to_owned());
     }
-    std::fs::read_to_string(path).map_err(|error| error.to_string())
+    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+    decode(&bytes).map(Cow::into_owned).map_err(|error| error.to_string())
 }
 
 fn read(source: Source<'_>, files: TraceFiles<'_>) -> Result<Scenario, ScenarioError> {

@@ -111,7 +111,7 @@ fn errors_name_file_line_and_field() {
     refused("\"8 s\"", "\"1 s\"", 14, &["dead", "end after"]);
     refused("turns", "turn", 16, &["turn", "turns"]);
     refused("\"32 KiB\"", "\"3 B\"", 18, &["queue", "1500"]);
-    refused("0,10\\n1,20", "0,10\\n1,20\\n1,30", 20, &["rate.trace", "line 3", "sort"]);
+    refused("0,10\\n1,20", "0,10\\n2,20\\n1,30", 20, &["rate.trace", "line 3", "sort"]);
     refused("[path.up]", "[path.up", 19, &["TOML"]);
 }
 
@@ -144,6 +144,12 @@ fn a_table_of_measurements_has_the_units_of_its_headings() {
 }
 
 #[test]
+fn a_byte_order_mark_before_a_scenario_is_no_part_of_it() {
+    let marked = Scenario::parse(&format!("\u{feff}{GOOD}"), "two.toml").expect("a scenario");
+    assert_eq!(marked, Scenario::parse(GOOD, "two.toml").expect("a scenario"));
+}
+
+#[test]
 fn traces_follow_their_formats() {
     let mahimahi = crate::Trace::parse_mahimahi("1\n1\n3\n10\n").unwrap();
     assert_eq!(mahimahi.period(), Duration::from_millis(10));
@@ -157,7 +163,7 @@ fn traces_follow_their_formats() {
     }
     assert!(crate::Trace::parse_csv("# x\nseconds,mbit/s\n0,1\n0.5,2\n").is_ok());
     for (bad, line) in
-        [("", 1), ("1,2", 1), ("0,1\n0,2", 2), ("0,-1", 1), ("0,1\nab,c", 2), ("0,nan", 1), ("0 1", 1)]
+        [("", 1), ("1,2,3", 1), ("0,1\n1,2\n0,2", 3), ("0,-1", 1), ("0,1\nab,c", 2), ("0,nan", 1), ("0 1", 1)]
     {
         assert_eq!(crate::Trace::parse_csv(bad).unwrap_err().line, line, "{bad}");
     }

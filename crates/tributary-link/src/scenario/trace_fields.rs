@@ -14,7 +14,12 @@ pub(super) type TraceFiles<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 pub(super) fn trace(value: &Value<'_>, files: TraceFiles<'_>) -> Result<Trace, ScenarioError> {
     let parsed = if value.is_text() {
         let (name, text) = file(value, files)?;
-        if name.ends_with(".csv") { Trace::parse_csv(&text) } else { Trace::parse_mahimahi(&text) }
+        let parsed = if name.to_lowercase().ends_with(".csv") {
+            Trace::parse_csv(&text)
+        } else {
+            Trace::parse_mahimahi(&text)
+        };
+        return parsed.map_err(|error| value.refuse(format!("{name}: {error}")));
     } else {
         let table = value.table()?;
         if table.optional("file").is_some() || table.optional("text").is_some() {
@@ -72,13 +77,18 @@ fn measurements(value: &Value<'_>, table: &Table<'_>, files: TraceFiles<'_>) -> 
 
 /// The given layout, or the one that the file's name implies.
 fn layout(table: &Table<'_>, name: &str) -> Result<TableLayout, ScenarioError> {
-    const LAYOUTS: [(&str, TableLayout); 3] =
-        [("comma", TableLayout::Comma), ("blank", TableLayout::Blank), ("json", TableLayout::Json)];
+    const LAYOUTS: [(&str, TableLayout); 5] = [
+        ("comma", TableLayout::Comma),
+        ("semicolon", TableLayout::Semicolon),
+        ("tab", TableLayout::Tab),
+        ("blank", TableLayout::Blank),
+        ("json", TableLayout::Json),
+    ];
     match table.optional("layout") {
         Some(value) => value.one_of(&LAYOUTS),
         None if name.ends_with(".json") => Ok(TableLayout::Json),
         None if name.ends_with(".txt") || name.ends_with(".tsv") => Ok(TableLayout::Blank),
-        None => Ok(TableLayout::Comma),
+        None => Ok(TableLayout::Separated),
     }
 }
 

@@ -6,13 +6,22 @@ use super::{TraceError, data_lines, refuse};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
+use tributary_types::file_text::{self, Separator, same_name, shown};
 
 /// The form of a table. Empty lines and lines that begin with `#` are skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableLayout {
-    /// Separated by commas; cells may be in double quotes.
+    /// Separated by commas, semicolons or tabs, whichever the first line has; cells may be in double quotes. If it has
+    /// several, the one with which all named columns are found.
+    Separated,
+    /// Separated by commas.
     Comma,
-    /// Separated by blanks or tabs.
+    /// Separated by semicolons.
+    Semicolon,
+    /// Separated by tabs.
+    Tab,
+    /// Separated by blanks or tabs; by tabs alone if only so all named columns are found.
     Blank,
     /// A JSON list of objects; their keys are the columns.
     Json,
@@ -27,6 +36,15 @@ pub enum Column {
     Numbered(usize),
 }
 
+impl fmt::Display for Column {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Named(name) => write!(f, "column `{}`", shown(name)),
+            Self::Numbered(number) => write!(f, "column {number}"),
+        }
+    }
+}
+
 /// One row: the cells of the requested columns, in that order.
 pub(super) struct Row<'a> {
     pub(super) line: usize,
@@ -39,49 +57,42 @@ pub(super) fn rows<'a>(
     layout: TableLayout,
     columns: &[&Column],
 ) -> Result<Vec<Row<'a>>, TraceError> {
-    match layout {
-        TableLayout::Comma => separated(text, columns, commas),
-        TableLayout::Blank => {
-            separated(text, columns, |line| line.split_whitespace().map(Cow::from).collect())
-        }
-        TableLayout::Json => json(text, columns),
-    }
+    let possible: &[Separator] = match layout {
+        TableLayout::Separated => &[Separator::Tab, Separator::Semicolon, Separator::Comma],
+        TableLayout::Comma => &[Separator::Comma],
+        TableLayout::Semicolon => &[Separator::Semicolon],
+        TableLayout::Tab => &[Separator::Tab],
+        TableLayout::Blank => &[Separator::Tab, Separator::Blank],
+        TableLayout::Json => return json(text, columns),
+    };
+    separated(text, columns, possible)
 }
 
 fn separated<'a>(
     text: &'a str,
     columns: &[&Column],
-    split: fn(&'a str) -> Vec<Cow<'a, str>>,
+    possible: &[Separator],
 ) -> Result<Vec<Row<'a>>, TraceError> {
-    let mut lines = data_lines(text);
+    let mut lines = data_lines(text).peekable();
     let named = columns.iter().any(|column| matches!(column, Column::Named(_)));
-    let (mut heading, mut heading_line) = (Vec::new(), 1);
-    if named {
-        let Some((line, first)) = lines.next() else { return refuse(1, "the table has no heading") };
-        (heading, heading_line) = (split(first), line);
-    }
-    let index = |column: &&Column| match column {
-        Column::Numbered(0) => refuse(heading_line, "columns are counted from one"),
-        Column::Numbered(number) => Ok(number - 1),
-        Column::Named(name) => heading.iter().position(|cell| cell == name).map_or_else(
-            || {
-                refuse(
-                    heading_line,
-                    format!("no column is called `{name}`; there are {}", heading.join(", ")),
-                )
-            },
-            Ok,
-        ),
+    let Some(&(first_line, first)) = lines.peek() else {
+        return refuse(1, if named { "the table has no heading" } else { "the table has no row" });
     };
-    let indices = columns.iter().map(index).collect::<Result<Vec<usize>, _>>()?;
+    let separator = separator(first, columns, possible).or_else(|problem| refuse(first_line, problem))?;
+    let heading = if named { separator.split(first) } else { Vec::new() };
+    if named {
+        lines.next();
+    }
+    let find = |column: &&Column| place(column, &heading).or_else(|problem| refuse(first_line, problem));
+    let indices = columns.iter().map(find).collect::<Result<Vec<usize>, _>>()?;
     let mut rows = Vec::new();
     for (line, content) in lines {
-        let mut all = split(content);
+        let all = separator.split(content);
         let mut cells = Vec::with_capacity(indices.len());
-        for &i in &indices {
-            match all.get_mut(i) {
+        for (&i, column) in indices.iter().zip(columns) {
+            match all.get(i) {
                 Some(cell) => cells.push(cell.clone()),
-                None => return refuse(line, format!("there is no column {} in `{content}`", i + 1)),
+                None => return refuse(line, format!("there is no {column} in `{}`", shown(content))),
             }
         }
         rows.push(Row { line, cells });
@@ -89,27 +100,50 @@ fn separated<'a>(
     Ok(rows)
 }
 
-/// Splits at commas outside double quotes and removes the quotes; two double quotes stand for one.
-fn commas(line: &str) -> Vec<Cow<'_, str>> {
-    if !line.contains('"') {
-        return line.split(',').map(|cell| Cow::from(cell.trim())).collect();
+/// The separator of a table that begins with the line `first`.
+fn separator(first: &str, columns: &[&Column], possible: &[Separator]) -> Result<Separator, String> {
+    let fits = |separator: Separator| {
+        let cells = separator.split(first);
+        columns.iter().all(|column| match column {
+            Column::Named(name) => cells.iter().any(|cell| same_name(name, cell)),
+            Column::Numbered(number) => *number <= cells.len(),
+        })
+    };
+    if let [Separator::Tab, Separator::Blank] = possible {
+        let named = columns.iter().any(|column| matches!(column, Column::Named(_)));
+        let tab = named && first.contains('\t') && fits(Separator::Tab);
+        return Ok(if tab { Separator::Tab } else { Separator::Blank });
     }
-    let mut cells = vec![String::new()];
-    let mut quoted = false;
-    let mut characters = line.chars().peekable();
-    while let Some(c) = characters.next() {
-        let cell = cells.last_mut().expect("there is always a last cell");
-        match c {
-            '"' if quoted && characters.peek() == Some(&'"') => {
-                characters.next();
-                cell.push('"');
-            }
-            '"' => quoted = !quoted,
-            ',' if !quoted => cells.push(String::new()),
-            c => cell.push(c),
-        }
+    file_text::separator(first, possible, fits).map_err(|ambiguous| {
+        let layout = ambiguous.first();
+        format!(
+            "{ambiguous}; say which, as in `layout = \"{layout}\"`, and write numbers with a decimal point"
+        )
+    })
+}
+
+/// The index of a column in the heading.
+fn place(column: &Column, heading: &[Cow<'_, str>]) -> Result<usize, String> {
+    let name = match column {
+        Column::Numbered(0) => return Err("columns are counted from one".to_owned()),
+        Column::Numbered(number) => return Ok(number - 1),
+        Column::Named(name) => name,
+    };
+    let all = || heading.iter().map(|cell| format!("`{}`", shown(cell))).collect::<Vec<_>>().join(", ");
+    let exact = heading.iter().filter(|cell| *cell == name).count();
+    // A heading that is exactly the name goes before those that only look like it.
+    let is_it = |cell: &Cow<'_, str>| if exact > 0 { cell == name } else { same_name(name, cell) };
+    let mut found = (0..heading.len()).filter(|at| is_it(&heading[*at]));
+    match (found.next(), found.next()) {
+        (Some(at), None) => Ok(at),
+        (None, _) => Err(format!("no column is called `{}`; there are {}", shown(name), all())),
+        (Some(one), Some(other)) => Err(format!(
+            "columns {} and {} are both called `{}`; rename one of them",
+            one + 1,
+            other + 1,
+            shown(name)
+        )),
     }
-    cells.into_iter().map(|cell| Cow::from(cell.trim().to_owned())).collect()
 }
 
 fn json<'a>(text: &'a str, columns: &[&Column]) -> Result<Vec<Row<'a>>, TraceError> {

@@ -6,6 +6,7 @@ use super::rows::{Column, Row, TableLayout, rows};
 use super::{MAX_RATE, MAX_SPAN_S, MIN_SPAN, Trace, TraceError, refuse};
 use core::time::Duration;
 use std::collections::BTreeMap;
+use tributary_types::file_text::{shown, without_mark};
 use tributary_types::{Bitrate, DataSize};
 
 /// How to read a table of measurements.
@@ -79,17 +80,27 @@ pub enum TraceValue {
 }
 
 impl TraceTable {
-    /// A table with columns of seconds and Mbit/s, separated by commas.
+    /// A table with columns of seconds and Mbit/s, separated by commas, semicolons or tabs.
     #[must_use]
     pub fn new(time: Column, rate: Column) -> Self {
         Self {
-            layout: TableLayout::Comma,
+            layout: TableLayout::Separated,
             time: TraceTime::At(time, TimeUnit::Seconds),
             value: TraceValue::Rate(rate, Bitrate::from_mbps(1)),
             only: Vec::new(),
             sort: false,
             hold: None,
         }
+    }
+
+    /// The columns of the value and of the time.
+    fn columns(&self) -> [&Column; 2] {
+        let (TraceValue::Rate(value, _) | TraceValue::Bytes(value, _)) = &self.value;
+        let time = match &self.time {
+            TraceTime::At(column, _) | TraceTime::Lasting(column, _) => column,
+            TraceTime::Every(_) => value,
+        };
+        [value, time]
     }
 }
 
@@ -103,22 +114,20 @@ struct Point {
 impl Trace {
     /// Reads a table as described by `table`.
     pub fn parse_table(text: &str, table: &TraceTable) -> Result<Self, TraceError> {
-        let value = match &table.value {
-            TraceValue::Rate(column, _) | TraceValue::Bytes(column, _) => column,
-        };
-        let time = match &table.time {
-            TraceTime::At(column, _) | TraceTime::Lasting(column, _) => column,
-            TraceTime::Every(_) => value,
-        };
-        let mut columns = vec![value, time];
+        let mut columns = table.columns().to_vec();
         columns.extend(table.only.iter().map(|(column, _)| column));
-        let mut kept = rows(text, table.layout, &columns)?;
+        Self::of_rows(rows(without_mark(text), table.layout, &columns)?, table)
+    }
+
+    /// The trace of rows with the cells value, time, and those of `only`.
+    pub(super) fn of_rows(mut kept: Vec<Row<'_>>, table: &TraceTable) -> Result<Self, TraceError> {
         kept.retain(|row| {
             let wanted = table.only.iter().zip(&row.cells[2..]).all(|((_, text), cell)| cell == text);
             wanted && row.cells[..2].iter().all(|cell| !matches!(cell.as_ref(), "" | "-"))
         });
         if kept.is_empty() {
-            return refuse(1, "the table has no such row");
+            let which = if table.only.is_empty() { "" } else { " that `only` accepts" };
+            return refuse(1, format!("the table has no row with a time and a rate{which}"));
         }
         let (points, end) = points(&kept, table)?;
         let spans = match table.value {
@@ -133,23 +142,24 @@ impl Trace {
 fn points(rows: &[Row<'_>], table: &TraceTable) -> Result<(Vec<Point>, Option<u64>), TraceError> {
     let mut points = Vec::with_capacity(rows.len());
     let mut end = 0_u64;
+    let [value_column, time_column] = table.columns();
     let first = match &table.time {
         TraceTime::At(_, unit) => {
-            let times = rows.iter().map(|row| time(row, *unit));
+            let times = rows.iter().map(|row| time(row, *unit, time_column));
             times.collect::<Result<Vec<f64>, _>>()?.into_iter().fold(f64::INFINITY, f64::min)
         }
         _ => 0.0,
     };
     for row in rows {
         let line = row.line;
-        let value = number(row.line, &row.cells[0])?;
+        let value = number(row.line, &row.cells[0], value_column)?;
         let at = match &table.time {
-            TraceTime::At(_, unit) => nanos(line, time(row, *unit)? - first)?,
+            TraceTime::At(_, unit) => nanos(line, time(row, *unit, time_column)? - first)?,
             TraceTime::Lasting(..) | TraceTime::Every(_) => end,
         };
         end = match &table.time {
             TraceTime::At(..) => at,
-            TraceTime::Lasting(_, unit) => end + nanos(line, time(row, *unit)?)?,
+            TraceTime::Lasting(_, unit) => end + nanos(line, time(row, *unit, time_column)?)?,
             TraceTime::Every(step) => end + u64::try_from(step.as_nanos()).unwrap_or(u64::MAX / 2),
         };
         if end > MAX_SPAN_S * 1_000_000_000 {
@@ -160,7 +170,12 @@ fn points(rows: &[Row<'_>], table: &TraceTable) -> Result<(Vec<Point>, Option<u6
     if table.sort {
         points.sort_by_key(|point| point.at);
     } else if let Some(pair) = points.windows(2).find(|pair| pair[1].at < pair[0].at) {
-        return refuse(pair[1].line, "time goes backwards: sort the table, or set `sort = true`");
+        return refuse(
+            pair[1].line,
+            format!(
+                "{time_column}: time goes backwards: sort the table, or read it with {{ file = \"…\", sort = true, … }}"
+            ),
+        );
     }
     let end = (!matches!(table.time, TraceTime::At(..))).then_some(end);
     Ok((points, end))
@@ -177,11 +192,13 @@ fn rates(
         return refuse(1, "a rate must hold for 10 µs at least");
     }
     let mut steps: Vec<(u64, Bitrate)> = Vec::new(); // (begin, rate)
-    for group in points.chunk_by(|a, b| b.at - a.at < MIN_SPAN) {
-        let at = group[0].at;
-        if steps.last().is_some_and(|last| at - last.0 < MIN_SPAN) {
-            continue; // consecutive rows with almost the same time
-        }
+    let mut rest = points;
+    while let [first, ..] = rest {
+        // Counted from the first of the group, so that a dense log is not one single group.
+        let count = rest.partition_point(|point| point.at - first.at < MIN_SPAN);
+        let (group, later) = rest.split_at(count);
+        rest = later;
+        let at = first.at;
         let mean = group.iter().map(|point| point.value).sum::<f64>() / group.len() as f64;
         steps.push((at, rate(group[0].line, mean * unit.as_bps() as f64)?));
     }
@@ -245,19 +262,24 @@ fn rate(line: usize, bps: f64) -> Result<Bitrate, TraceError> {
     Ok(Bitrate::from_bps(bps.round() as u64))
 }
 
-fn number(line: usize, cell: &str) -> Result<f64, TraceError> {
-    match cell.parse::<f64>() {
-        Ok(number) if number.is_finite() => Ok(number),
-        _ => refuse(line, format!("`{cell}` is not a number")),
-    }
+fn number(line: usize, cell: &str, column: &Column) -> Result<f64, TraceError> {
+    let problem = match cell.parse::<f64>() {
+        Ok(number) if number.is_finite() => return Ok(number),
+        _ if cell.contains(',') => "; write numbers with a decimal point and without commas",
+        _ if line == 1 && matches!(column, Column::Numbered(_)) => {
+            "; if line 1 is a heading, name the columns: time = \"…\", rate = \"…\""
+        }
+        _ => "",
+    };
+    refuse(line, format!("{column}: `{}` is not a number{problem}", shown(cell)))
 }
 
 /// The row's time or duration in seconds.
-fn time(row: &Row<'_>, unit: TimeUnit) -> Result<f64, TraceError> {
+fn time(row: &Row<'_>, unit: TimeUnit, column: &Column) -> Result<f64, TraceError> {
     let cell = row.cells[1].as_ref();
     match unit.seconds() {
-        Some(seconds) => Ok(number(row.line, cell)? * seconds),
-        None => date(row.line, cell),
+        Some(seconds) => Ok(number(row.line, cell, column)? * seconds),
+        None => date(row.line, cell, column),
     }
 }
 
@@ -269,7 +291,7 @@ fn nanos(line: usize, seconds: f64) -> Result<u64, TraceError> {
 }
 
 /// Seconds since 1970 of a date such as `2019.12.16_13.40.04`, in its own time zone.
-fn date(line: usize, cell: &str) -> Result<f64, TraceError> {
+fn date(line: usize, cell: &str, column: &Column) -> Result<f64, TraceError> {
     let mut parts = cell.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
     let mut next = |least, most| parts.next()?.parse::<u64>().ok().filter(|n| (least..=most).contains(n));
     let read = (|| {
@@ -278,7 +300,10 @@ fn date(line: usize, cell: &str) -> Result<f64, TraceError> {
         Some((days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second) as f64)
     })();
     let Some(whole) = read else {
-        return refuse(line, format!("`{cell}` is not a date such as 2019.12.16_13.40.04"));
+        return refuse(
+            line,
+            format!("{column}: `{}` is not a date such as 2019.12.16_13.40.04", shown(cell)),
+        );
     };
     let fraction = parts.next().and_then(|digits| format!("0.{digits}").parse::<f64>().ok());
     Ok(whole + fraction.unwrap_or(0.0))

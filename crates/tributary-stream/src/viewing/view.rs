@@ -153,11 +153,11 @@ impl Viewpoint {
         let (trace, crowd) = match &config.head {
             Some((path, format)) => {
                 let format: Format = format.parse()?;
-                let crowd = config.crowd.iter().map(|path| trace(path, format));
-                (trace(path, format)?, crowd.collect::<Result<_, _>>()?)
+                let crowd = config.crowd.iter().map(|path| trace(path, &format));
+                (trace(path, &format)?, crowd.collect::<Result<_, _>>()?)
             }
             None => {
-                let crowd = config.crowd.iter().map(|path| trace(path, Format::Plain));
+                let crowd = config.crowd.iter().map(|path| trace(path, &Format::Plain));
                 let ahead = HeadTrace::from_samples(vec![still(0.0), still(1.0)]).expect("two good samples");
                 (ahead, crowd.collect::<Result<_, _>>()?)
             }
@@ -313,9 +313,10 @@ impl Viewpoint {
     }
 }
 
-fn trace(path: &Path, format: Format) -> Result<HeadTrace, ViewError> {
+fn trace(path: &Path, format: &Format) -> Result<HeadTrace, ViewError> {
     let file = File::open(path).map_err(|source| ViewError::Open { path: path.to_owned(), source })?;
-    head::read(file, format).map_err(|source| ViewError::Trace { path: path.to_owned(), format, source })
+    let failed = |source| ViewError::Trace { path: path.to_owned(), format: format.clone(), source };
+    head::read(file, format.clone()).map_err(failed)
 }
 
 impl Viewed {

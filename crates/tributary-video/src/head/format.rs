@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::sphere::{Axes, Direction, Orientation};
 
 /// A file format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Format {
     /// Nasrabadi et al., "A Taxonomy and Dataset for 360° Videos", MMSys 2019: no header, `t_s, qx, qy, qz,
     /// qw, vx, vy, vz`, a unit quaternion and the gaze direction.
@@ -24,11 +24,18 @@ pub enum Format {
     Wu17,
     /// Ours: a header line, then `time_s,yaw_deg,pitch_deg` and optionally `roll_deg`, in any order.
     Plain,
+    /// As [`Format::Plain`], with other names of the columns and perhaps more columns, which are ignored. The names are
+    /// those of time, yaw, pitch and, if there is one, roll.
+    Renamed(Box<[String; 4]>),
 }
 
 /// The format is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("there is no head-movement format `{name}`; known are {}", Format::NAMES.join(", "))]
+#[error(
+    "there is no head-movement format `{name}`; known are {}, and plain:time_s=NAME,yaw_deg=NAME,… for a table \
+     with other names of the columns",
+    Format::NAMES.join(", ")
+)]
 pub struct UnknownFormat {
     /// The name.
     pub name: String,
@@ -38,21 +45,35 @@ impl Format {
     /// Every name, in the order of the formats.
     pub const NAMES: [&'static str; 4] = ["nasrabadi19", "jin22", "wu17", "plain"];
     const ALL: [Self; 4] = [Self::Nasrabadi19, Self::Jin22, Self::Wu17, Self::Plain];
+    const PLAIN: [&'static str; 4] = ["time_s", "yaw_deg", "pitch_deg", "roll_deg"];
+
+    /// Whether a file begins with a line of names.
+    pub(super) fn has_header(&self) -> bool {
+        matches!(self, Self::Plain | Self::Renamed(_))
+    }
+
+    /// The name of a known column in the header of a file.
+    pub(super) fn name(&self, column: usize) -> &str {
+        match self {
+            Self::Renamed(names) => &names[column],
+            _ => self.columns()[column],
+        }
+    }
 
     /// The columns of a file without a header, or those allowed in the header of a plain file.
-    pub(super) fn columns(self) -> &'static [&'static str] {
+    pub(super) fn columns(&self) -> &'static [&'static str] {
         match self {
             Self::Nasrabadi19 => &["t_s", "qx", "qy", "qz", "qw", "vx", "vy", "vz"],
             Self::Jin22 => &["t_s", "x", "y"],
             Self::Wu17 => &["t_s", "roll_deg", "pitch_deg", "yaw_deg"],
-            Self::Plain => &["time_s", "yaw_deg", "pitch_deg", "roll_deg"],
+            Self::Plain | Self::Renamed(_) => &Self::PLAIN,
         }
     }
 
     /// The orientation of a row with values in the order of [`Self::columns`].
     ///
     /// On failure returns the invalid column and the reason.
-    pub(super) fn orientation(self, row: &[f64]) -> Result<Orientation, (usize, &'static str)> {
+    pub(super) fn orientation(&self, row: &[f64]) -> Result<Orientation, (usize, &'static str)> {
         match self {
             Self::Nasrabadi19 => quaternion(&row[1..5]),
             Self::Jin22 => {
@@ -64,7 +85,7 @@ impl Format {
                 Ok(Orientation { yaw, pitch, roll: 0.0 })
             }
             Self::Wu17 => degrees(row, [3, 2, 1]),
-            Self::Plain => degrees(row, [1, 2, 3]),
+            Self::Plain | Self::Renamed(_) => degrees(row, [1, 2, 3]),
         }
     }
 }
@@ -106,13 +127,36 @@ impl FromStr for Format {
     type Err = UnknownFormat;
 
     fn from_str(name: &str) -> Result<Self, UnknownFormat> {
+        let unknown = || UnknownFormat { name: name.to_owned() };
+        if let Some(renamed) = name.strip_prefix("plain:") {
+            return self::renamed(renamed).ok_or_else(unknown);
+        }
         let at = Self::NAMES.iter().position(|known| *known == name);
-        at.map(|at| Self::ALL[at]).ok_or_else(|| UnknownFormat { name: name.to_owned() })
+        at.map(|at| Self::ALL[at].clone()).ok_or_else(unknown)
     }
+}
+
+/// Reads `time_s=Time,yaw_deg=Yaw`; columns that are not named keep their names.
+fn renamed(text: &str) -> Option<Format> {
+    let mut names = Format::PLAIN.map(str::to_owned);
+    for pair in text.split(',') {
+        let (column, name) = pair.split_once('=')?;
+        let at = Format::PLAIN.iter().position(|known| *known == column.trim())?;
+        names[at] = Some(name.trim()).filter(|name| !name.is_empty())?.to_owned();
+    }
+    Some(Format::Renamed(Box::new(names)))
 }
 
 impl fmt::Display for Format {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Self::Renamed(names) = self {
+            let pairs: Vec<String> = Self::PLAIN
+                .iter()
+                .zip(names.iter())
+                .map(|(column, name)| format!("{column}={name}"))
+                .collect();
+            return write!(formatter, "plain:{}", pairs.join(","));
+        }
         let at = Self::ALL.iter().position(|format| format == self).unwrap_or(0);
         formatter.write_str(Self::NAMES[at])
     }

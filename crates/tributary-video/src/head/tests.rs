@@ -45,8 +45,8 @@ fn faults_name_line_and_field() {
         ("time_s,yaw_deg,pitch_deg\n0,0,0\n0.1,NaN,0\n", "line 3, field yaw_deg: `NaN` is not finite"),
         ("time_s,yaw_deg,pitch_deg\n0,0,0\n0.1,0,left\n", "line 3, field pitch_deg: `left` is not a number"),
         ("time_s,yaw_deg,pitch_deg\n0,0,91\n", "line 2, field pitch_deg: `91` is not in ±90°"),
-        ("time_s,yaw_deg,pitch_deg\n1,0,0\n0.5,0,0\n", "line 3, field time_s: 0.5 s does not come after 1 s"),
-        ("time_s,yaw_deg,pitch_deg\n1,0,0\n1,0,0\n", "line 3, field time_s: 1 s does not come after 1 s"),
+        ("time_s,yaw_deg,pitch_deg\n1,0,0\n0.5,0,0\n", "line 3, field time_s: 0.5 s comes before the 1 s"),
+        ("time_s,yaw_deg,pitch_deg\n1,0,0\n1,0,0\n", "a trace of 1 samples"),
         ("time_s,yaw_deg,pitch_deg\n0,0\n", "line 2 has 2 fields; plain has 3: time_s, yaw_deg, pitch_deg"),
         ("time_s,yaw_deg,pitch_deg,mood\n", "line 1 names a column `mood`"),
         ("time_s,yaw_deg,yaw_deg\n", "line 1 names column `yaw_deg` twice"),
@@ -59,9 +59,14 @@ fn faults_name_line_and_field() {
         assert!(found.contains(message), "{found} should say {message}");
     }
     assert!(fault("", Format::Plain).contains("column ``"));
+    let ambiguous = fault("time_s,x;time_s\n", Format::Plain);
+    assert!(ambiguous.contains("separated by comma or semicolon"), "{ambiguous}");
+    let hidden = fault("time_s,yaw\u{301}_deg,pitch_deg\n", Format::Plain);
+    assert!(hidden.contains("plain:time_s=NAME"), "{hidden}");
     let long = format!("time_s,yaw_deg,pitch_deg\n{}\n", "1".repeat(5000));
     assert!(fault(&long, Format::Plain).contains("line 2 makes the file longer"));
-    assert!(matches!(read(&b"\xff\xfe0,0,0"[..], Format::Jin22), Err(ReadError::Read { line: 1, .. })));
+    let latin = read(&b"0,0,0\n1,0,\xe9"[..], Format::Jin22).expect_err("Latin-1").to_string();
+    assert!(latin.contains("line 2") && latin.contains("save the file as UTF-8"), "{latin}");
 }
 
 #[test]
@@ -75,6 +80,59 @@ fn faults_of_the_data_sets_formats() {
 }
 
 #[test]
+fn marks_separators_and_encodings_change_nothing() {
+    for (format, text) in [
+        (Format::Jin22, "7,0.75,0.5\n7.1,0.5,0.5\n"),
+        (Format::Wu17, "0,0,0,90\n0.1,0,0,0\n"),
+        (Format::Plain, "time_s,yaw_deg,pitch_deg\n5,90,0\n5.1,0,0\n"),
+    ] {
+        let expected = read(text.as_bytes(), format.clone()).expect("a trace");
+        let marked = format!("\u{feff}{text}");
+        let utf_16 = marked.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        for bytes in [
+            marked.clone().into_bytes(),
+            utf_16,
+            text.replace(',', ";").into_bytes(),
+            text.replace(',', "\t").replace('\n', "\r\n").into_bytes(),
+            text.replace('\n', "\r").into_bytes(),
+        ] {
+            let trace = read(&bytes[..], format.clone());
+            assert_eq!(trace.unwrap_or_else(|error| panic!("{format}: {error}")), expected, "{format}");
+        }
+    }
+}
+
+#[test]
+fn columns_with_other_names_are_read_by_option() {
+    let format: Format =
+        "plain:time_s=PlaybackTime (s),yaw_deg=Yaw,pitch_deg=Pitch".parse().expect("a format");
+    assert_eq!(format.to_string().parse(), Ok(format.clone()));
+    let text = "User;Yaw;Pitch;PlaybackTime (s)\nanna;10;5;3\nanna;20;5;4\n";
+    let trace = read(text.as_bytes(), format.clone()).expect("a trace");
+    assert!((yaw_deg(&trace, 1) - 20.0).abs() < 1e-9 && trace.duration_s() == 1.0);
+    let error = fault("User,Yaw,Time\n", format.clone());
+    assert!(
+        error.contains("line 1 does not name column `PlaybackTime (s)`; it names `User`, `Yaw`, `Time`"),
+        "{error}"
+    );
+    let error = fault("Yaw,Pitch,PlaybackTime (s)\nup,0,0\n", format);
+    assert!(error.contains("line 2, field Yaw: `up`"), "{error}");
+    for name in ["plain:", "plain:yaw=Yaw", "plain:yaw_deg=", "planar"] {
+        let error = name.parse::<Format>().expect_err(name).to_string();
+        assert!(error.contains("plain:time_s=NAME"), "{error}");
+    }
+}
+
+#[test]
+fn samples_at_the_same_time_are_their_mean() {
+    let trace =
+        plain("time_s,yaw_deg,pitch_deg\n1,0,0\n2,170,10\n2,-170,20\n2,180,30\n3,0,0\n").expect("a trace");
+    assert_eq!(trace.samples().len(), 3);
+    assert!((yaw_deg(&trace, 1).abs() - 180.0).abs() < 1.0, "{}", yaw_deg(&trace, 1));
+    assert!((trace.samples()[1].orientation.pitch.to_degrees() - 20.0).abs() < 1.0);
+}
+
+#[test]
 fn the_same_head_is_read_from_every_format() {
     // Turned 90° right: half a turn of the quaternion about the axis that points down.
     let half = std::f64::consts::FRAC_1_SQRT_2;
@@ -85,7 +143,7 @@ fn the_same_head_is_read_from_every_format() {
         (Format::Plain, "time_s,yaw_deg,pitch_deg\n0,90,0\n0.1,90,0\n".to_owned()),
     ];
     for (format, text) in turned {
-        let trace = read(text.as_bytes(), format).expect("a trace");
+        let trace = read(text.as_bytes(), format.clone()).expect("a trace");
         let Orientation { yaw, pitch, roll } = trace.samples()[1].orientation;
         assert!((yaw.to_degrees() - 90.0).abs() < 1e-4, "{format}: {yaw}");
         assert!(pitch.abs() < 1e-4 && roll.abs() < 1e-4, "{format}: {pitch} {roll}");
@@ -140,7 +198,8 @@ fn the_public_data_sets_are_read() {
         // Without the data sets, the formats are checked only with the sample texts above.
         for path in data(folder) {
             let file = File::open(&path).expect("a listed file opens");
-            let trace = read(file, format).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let trace =
+                read(file, format.clone()).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             assert!(trace.duration_s() > 50.0, "{}: {}", path.display(), trace.duration_s());
             assert!(trace.largest_gap_s() < 5.0, "{}: {}", path.display(), trace.largest_gap_s());
         }

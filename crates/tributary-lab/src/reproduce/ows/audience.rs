@@ -79,7 +79,7 @@ impl Audience {
     ///
     /// # Errors
     /// [`AudienceError`].
-    pub fn read(format: Format, folder: &Path) -> Result<Vec<Self>, AudienceError> {
+    pub fn read(format: &Format, folder: &Path) -> Result<Vec<Self>, AudienceError> {
         let failed = |source| AudienceError::Folder { path: folder.to_owned(), source };
         let entries = fs::read_dir(folder).map_err(failed)?;
         let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -91,7 +91,7 @@ impl Audience {
             let video = if left.starts_with("video") { left } else { right }.to_owned();
             let file =
                 File::open(&path).map_err(|source| AudienceError::Folder { path: path.clone(), source })?;
-            let trace = read(file, format).map_err(|source| AudienceError::Read { path, source })?;
+            let trace = read(file, format.clone()).map_err(|source| AudienceError::Read { path, source })?;
             if trace.duration_s() >= RECORDED_S {
                 videos.entry(video).or_default().push(trace);
             }
@@ -223,14 +223,14 @@ mod tests {
     #[test]
     fn recordings_are_grouped_by_video_and_empty_folders_are_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let error = Audience::read(Format::Plain, folder.path()).unwrap_err();
+        let error = Audience::read(&Format::Plain, folder.path()).unwrap_err();
         assert!(error.to_string().contains("two recordings"), "{error}");
         let lines: String = (0..60).map(|s| format!("{s},{},0\n", s * 3 % 90)).collect();
         for name in ["video1_user1", "video1_user2", "video2_user1"] {
             let text = format!("time_s,yaw_deg,pitch_deg\n{lines}");
             fs::write(folder.path().join(format!("{name}.csv")), text).unwrap();
         }
-        let found = Audience::read(Format::Plain, folder.path()).unwrap();
+        let found = Audience::read(&Format::Plain, folder.path()).unwrap();
         assert_eq!(
             found.iter().map(|a| (a.video.as_str(), a.viewers())).collect::<Vec<_>>(),
             [("video1", 2)]
