@@ -216,8 +216,8 @@ pub fn mpd(data: &[u8]) {
 
 /// The segments of an index lie behind each other, in the file and in time.
 pub fn sidx(data: &[u8]) {
-    let Ok(entries) = dash::sidx::read(data, 1 << 20) else { return };
-    for pair in entries.windows(2) {
+    let Ok(index) = dash::sidx::read(data, 1 << 20) else { return };
+    for pair in index.entries.windows(2) {
         assert_eq!(pair[0].range.last.map(|last| last + 1), Some(pair[1].range.first));
         assert_eq!(pair[0].span.start + pair[0].span.duration, pair[1].span.start);
     }

@@ -7,9 +7,10 @@
 
 mod load;
 mod presentation;
+mod sink;
 mod steer;
 
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,16 +23,17 @@ use tokio::task::JoinHandle;
 use tributary_net::PathConfig;
 use tributary_net::transport::{TransportConfig, TransportError};
 use tributary_player::PlayState;
-use tributary_player::abr::{self, UnknownRule};
-use tributary_player::dash::mpd::{MAX_BYTES, Request as Resource};
-use tributary_player::dash::play::{Command, Event, GivenUp, Player, Qoe, Request, Settings};
+use tributary_player::abr::{self, Ladder, UnknownRule};
+use tributary_player::dash::mpd::MAX_BYTES;
+use tributary_player::dash::play::{Command, Event, GivenUp, Player, Qoe, Request, Settings, Title};
 use tributary_types::Instant;
 
 use crate::fetch::{BodyArrivals, HttpConnection, Line, split};
 pub use crate::fetch::{FetchError, Http3Error, HttpError};
 use load::{Arrived, Job};
-use presentation::Presentation;
 pub use presentation::PresentationError;
+use presentation::{NO_RANGES, Presentation};
+use sink::Sink;
 pub use steer::{Decision, Report, Steering};
 use steer::{Steer, Turn};
 
@@ -154,14 +156,43 @@ pub struct Outcome {
     pub transports: Vec<String>,
     /// The bitrate rule.
     pub rule: String,
-    /// Bitrates of the ladder, bit/s.
+    /// Bitrates of the first period's ladder, bit/s.
     pub ladder_bps: Vec<u64>,
+    /// Ladders of later periods, where they differ.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub later_ladders: Vec<LaterLadder>,
     /// Quality of experience.
     pub qoe: Qoe,
     /// The log.
     pub events: Vec<Entry>,
     /// Why playback stopped before the end.
     pub given_up: Option<String>,
+}
+
+/// Another ladder from a segment on.
+#[derive(Clone, Debug, Serialize)]
+pub struct LaterLadder {
+    /// The first segment.
+    pub from: usize,
+    /// Bitrates, bit/s.
+    pub bps: Vec<u64>,
+}
+
+impl Outcome {
+    /// Nominal bitrate of a segment in one of its qualities, bit/s.
+    #[must_use]
+    pub fn bitrate_bps(&self, segment: usize, quality: usize) -> Option<u64> {
+        let later = self.later_ladders.iter().rev().find(|ladder| ladder.from <= segment);
+        later.map_or(&self.ladder_bps, |ladder| &ladder.bps).get(quality).copied()
+    }
+}
+
+fn rates(ladder: &Ladder) -> Vec<u64> {
+    (0..ladder.len()).map(|quality| ladder.bitrate(quality) as u64).collect()
+}
+
+fn later_ladders(title: &Title) -> Vec<LaterLadder> {
+    title.later.iter().map(|(from, ladder)| LaterLadder { from: *from, bps: rates(ladder) }).collect()
 }
 
 /// The segment being downloaded.
@@ -175,15 +206,6 @@ struct Partial {
     from: usize,
     /// The running download, and a counter of its bytes.
     arrivals: Option<(u64, BodyArrivals)>,
-}
-
-/// File for complete segments.
-#[derive(Debug)]
-struct Sink {
-    file: Option<(PathBuf, io::BufWriter<std::fs::File>)>,
-    /// Number of complete segments.
-    count: usize,
-    quality: Option<usize>,
 }
 
 /// A playback in progress.
@@ -231,13 +253,15 @@ pub async fn play(
             (Some(steer), connection, name)
         }
     };
+    let mut line = Line::new(connection.clone(), &authority);
+    // Relative URLs are relative to where the manifest is in the end.
+    let (text, url) = line.fetch_located(&config.url, MAX_BYTES).await?;
+    let presentation = Presentation::read(&mut line, (&text, &url), config.most).await?;
+    log.extend(presentation.notes.iter().cloned().map(Happened::notice));
     let at_s = began.elapsed().as_secs_f64();
     let events = log.into_iter().map(|what| Entry { at_s, what }).collect();
-    let mut line = Line::new(connection.clone(), &authority);
-    let text = line.fetch(&Resource { url: config.url.clone(), range: None }, MAX_BYTES).await?;
-    let presentation = Presentation::read(&mut line, (&text, &config.url), config.most).await?;
     let title = presentation.title.clone();
-    let ladder_bps = (0..title.ladder.len()).map(|quality| title.ladder.bitrate(quality) as u64).collect();
+    let (ladder_bps, later_ladders) = (rates(&title.ladder), later_ladders(&title));
     let duration = title.segments.iter().sum();
     let (tell, told) = mpsc::channel(WAITING);
     let mut playback = Playback {
@@ -265,6 +289,7 @@ pub async fn play(
         transports: playback.transports,
         rule: config.rule,
         ladder_bps,
+        later_ladders,
         qoe: playback.player.qoe(now),
         events: playback.events,
         given_up: playback.player.given_up().map(GivenUp::to_string),
@@ -413,6 +438,21 @@ impl Playback {
                 self.partial.bytes.extend_from_slice(&bytes);
                 self.player.handle_data(now, id, bytes.len() as u64);
             }
+            Arrived::Whole => {
+                let noted =
+                    |entry: &Entry| matches!(&entry.what, Happened::Notice { notice } if notice == NO_RANGES);
+                if !self.events.iter().any(noted) {
+                    let what = Happened::notice(NO_RANGES.to_owned());
+                    self.events.push(Entry { at_s: now.as_secs_f64(), what });
+                }
+            }
+            Arrived::Skipped => self.player.handle_alive(now, id),
+            Arrived::Missing(why) => {
+                self.end_download().await;
+                self.player.handle_missing(now, id, &why);
+                self.partial = Partial::default();
+                self.sink.count = self.player.loaded();
+            }
             Arrived::End => {
                 self.end_download().await;
                 self.player.handle_end(now, id);
@@ -458,23 +498,4 @@ async fn steered(steer: &mut Option<Steer>, level: Duration, now: Instant) -> (T
     let mut log = Vec::new();
     let turn = steer.next(level, now, &mut log).await;
     (turn, log)
-}
-
-impl Sink {
-    fn create(path: Option<PathBuf>) -> Result<Self, ClientError> {
-        let open = |path: PathBuf| match std::fs::File::create(&path) {
-            Ok(file) => Ok((path, io::BufWriter::new(file))),
-            Err(source) => Err(ClientError::Save { path, source }),
-        };
-        Ok(Self { file: path.map(open).transpose()?, count: 0, quality: None })
-    }
-
-    fn take(&mut self, quality: usize, initialization: &[u8], media: &[u8]) -> Result<(), ClientError> {
-        self.count += 1;
-        let Some((path, file)) = &mut self.file else { return Ok(()) };
-        let changed = self.quality.replace(quality) != Some(quality);
-        let written = if changed { file.write_all(initialization) } else { Ok(()) };
-        let written = written.and_then(|()| file.write_all(media)).and_then(|()| file.flush());
-        written.map_err(|source| ClientError::Save { path: path.clone(), source })
-    }
 }

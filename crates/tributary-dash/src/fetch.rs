@@ -4,6 +4,8 @@
 mod body;
 mod connection;
 mod http3;
+mod range;
+mod redirect;
 
 use std::time::Duration;
 
@@ -23,6 +25,8 @@ use body::Sent;
 pub(crate) use connection::HttpConnection;
 use http3::Http3;
 pub use http3::Http3Error;
+pub(crate) use range::Cut;
+pub(crate) use redirect::drain;
 
 /// Timeout for the headers of a response, and for a small response as a whole.
 const ANSWER: Duration = Duration::from_secs(20);
@@ -36,8 +40,10 @@ pub enum FetchError {
         "`{0}` is not a URL that can be fetched; write http://HOST:PORT/PATH, or https:// with --transport quic"
     )]
     Url(String),
-    /// The media is on another server.
-    #[error("`{url}` is not on {authority}, where the manifest is; one transport reaches one server")]
+    /// The media is on another server, or a redirect leads there.
+    #[error(
+        "`{url}` is not on {authority}, where the manifest is; one transport reaches one server: give that URL"
+    )]
     Elsewhere {
         /// The URL of the request.
         url: String,
@@ -55,6 +61,17 @@ pub enum FetchError {
     /// The response has other bytes than the requested ones.
     #[error("{0}: the server did not send the requested bytes")]
     Range(String),
+    /// A redirect without a usable address.
+    #[error("{url}: the server redirects to `{to}`, which is not a URL")]
+    Redirect {
+        /// The URL of the request.
+        url: String,
+        /// The address in the response.
+        to: String,
+    },
+    /// Redirects without an end.
+    #[error("{0}: the server redirects more than {most} times", most = redirect::MOST)]
+    Redirects(String),
     /// The response is larger than the limit.
     #[error("{url} has more than {most} bytes")]
     TooLarge {
@@ -116,7 +133,13 @@ pub(crate) struct Line {
     /// Headers sent with every request.
     always: HeaderMap,
     open: Option<Open>,
+    /// The server sent a whole file for a range.
+    ignores_ranges: bool,
 }
+
+/// URL of the response after redirects, among its extensions.
+#[derive(Clone, Debug)]
+struct Final(String);
 
 /// Splits `http://HOST:PORT/PATH`, or the same with `https`, into the authority and the rest.
 pub(crate) fn split(url: &str) -> Result<(String, String), FetchError> {
@@ -132,7 +155,13 @@ pub(crate) fn split(url: &str) -> Result<(String, String), FetchError> {
 
 impl Line {
     pub(crate) fn new(connection: HttpConnection, authority: &str) -> Self {
-        Self { connection, authority: authority.to_owned(), always: HeaderMap::new(), open: None }
+        Self {
+            connection,
+            authority: authority.to_owned(),
+            always: HeaderMap::new(),
+            open: None,
+            ignores_ranges: false,
+        }
     }
 
     /// Adds a header to every request.
@@ -165,14 +194,29 @@ impl Line {
         self.open.as_mut().ok_or_else(|| FetchError::Url(url.to_owned()))
     }
 
-    /// Requests a resource and waits for the headers of the response. If the server closed the connection
-    /// before it read the request, it is sent once more on a new connection.
+    /// Requests a resource and waits for the headers of the response; follows redirects on the same server. If the
+    /// server closed the connection before it read the request, it is sent once more on a new connection.
     pub(crate) async fn get(
         &mut self,
         url: &str,
         headers: &HeaderMap,
     ) -> Result<Response<Received>, FetchError> {
-        self.send(&Method::GET, url, headers, Bytes::new()).await
+        let mut at = url.to_owned();
+        for _ in 0..=redirect::MOST {
+            let mut response = self.send(&Method::GET, &at, headers, Bytes::new()).await?;
+            let target = redirect::target(&at, &response);
+            let Ok(None) = target else {
+                let drained = tokio::time::timeout(ANSWER, redirect::drain(response.into_body())).await;
+                if drained != Ok(true) {
+                    self.open = None;
+                }
+                at = target?.unwrap_or_default();
+                continue;
+            };
+            response.extensions_mut().insert(Final(at));
+            return Ok(response);
+        }
+        Err(FetchError::Redirects(url.to_owned()))
     }
 
     /// Sends a request that is safe to repeat.
@@ -184,7 +228,7 @@ impl Line {
         body: Bytes,
     ) -> Result<Response<Received>, FetchError> {
         let (authority, path) = split(url)?;
-        if authority != self.authority {
+        if !redirect::same_server(url, &authority, &self.authority) {
             return Err(FetchError::Elsewhere { url: url.to_owned(), authority: self.authority.clone() });
         }
         if let HttpConnection::Http3(http) = &self.connection {
@@ -220,41 +264,66 @@ impl Line {
 
     /// Fetches a small resource completely.
     pub(crate) async fn fetch(&mut self, request: &Request, most: usize) -> Result<Bytes, FetchError> {
-        let url = &request.url;
-        let mut headers = HeaderMap::new();
-        if let Some(range) = request.range {
-            headers.insert(header::RANGE, range_value(range, 0));
-        }
-        let response = self.get(url, &headers).await?;
-        let wanted = if request.range.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
-        if response.status() != wanted {
-            // The rest of the body would be read as the next response on this connection.
-            self.open = None;
-            return Err(FetchError::Status { url: url.clone(), status: response.status() });
-        }
-        let mut body = response.into_body();
-        let mut all = Vec::new();
-        let reading = async {
-            while let Some(piece) = body.next().await {
-                let piece = piece.map_err(|source| FetchError::Http { url: url.clone(), source })?;
-                if all.len() + piece.len() > most {
-                    return Err(FetchError::TooLarge { url: url.clone(), most });
-                }
-                all.extend_from_slice(&piece);
-            }
-            Ok(())
-        };
-        let read = tokio::time::timeout(ANSWER, reading).await;
-        let read = read.unwrap_or_else(|_| Err(FetchError::Silent { url: url.clone() }));
-        if read.is_err() {
-            self.open = None;
-        }
-        read?;
+        let (bytes, _) = self.collect(request, most).await?;
         let expected = request.range.and_then(|range| range.length());
-        if expected.is_some_and(|expected| expected != all.len() as u64) {
-            return Err(FetchError::Range(url.clone()));
+        if expected.is_some_and(|expected| expected != bytes.len() as u64) {
+            return Err(FetchError::Range(request.url.clone()));
         }
-        Ok(all.into())
+        Ok(bytes)
+    }
+
+    /// Fetches a small resource with the URL that it has after redirects.
+    pub(crate) async fn fetch_located(
+        &mut self,
+        url: &str,
+        most: usize,
+    ) -> Result<(Bytes, String), FetchError> {
+        self.collect(&Request { url: url.to_owned(), range: None }, most).await
+    }
+
+    /// Fetches the first `count` bytes of a resource, or all if it has fewer.
+    pub(crate) async fn fetch_start(&mut self, url: &str, count: usize) -> Result<Bytes, FetchError> {
+        let range = ByteRange { first: 0, last: Some(count.saturating_sub(1) as u64) };
+        Ok(self.collect(&Request { url: url.to_owned(), range: Some(range) }, count).await?.0)
+    }
+
+    /// Fetches a resource or a range of it, in several requests if the server sends less than it is asked for, and
+    /// its URL after redirects. Fewer bytes than asked for are returned where the resource ends.
+    async fn collect(&mut self, request: &Request, most: usize) -> Result<(Bytes, String), FetchError> {
+        let url = &request.url;
+        let mut all = Vec::new();
+        loop {
+            let got = all.len();
+            let wanted = request.range.map(|range| range.from(got as u64));
+            let mut headers = HeaderMap::new();
+            if let Some(range) = wanted {
+                headers.insert(header::RANGE, range_value(range, 0));
+            }
+            let response = self.get(url, &headers).await?;
+            let located = response.extensions().get::<Final>().map_or_else(|| url.clone(), |at| at.0.clone());
+            let cut = Cut::of(url, wanted, &response);
+            // Unless the body is read to its end, it would be read as the next response on this connection.
+            let open = self.open.take();
+            let mut cut = cut?;
+            self.ignores_ranges |= cut.whole;
+            let reading = read_part(&mut cut, response.into_body(), (&mut all, most), url);
+            let read = tokio::time::timeout(ANSWER, reading).await;
+            let reusable = read.unwrap_or_else(|_| Err(FetchError::Silent { url: url.clone() }))?;
+            self.open = open.filter(|_| reusable);
+            if !cut.short || cut.ends || all.len() == got {
+                return Ok((all.into(), located));
+            }
+        }
+    }
+
+    /// Whether the server has sent a whole file for a range of it.
+    pub(crate) fn ignores_ranges(&self) -> bool {
+        self.ignores_ranges
+    }
+
+    /// The server sent a whole file for a range of it.
+    pub(crate) fn note_ignored_range(&mut self) {
+        self.ignores_ranges = true;
     }
 
     /// A counter of the last response's body, where the transport counts bytes after a gap.
@@ -311,10 +380,21 @@ pub(crate) fn length(response: &Response<Received>) -> Option<u64> {
     response.body().left()
 }
 
-/// The first byte of a 206 response, and the length of the file.
-pub(crate) fn content_range(headers: &HeaderMap) -> Option<u64> {
-    let value = headers.get(header::CONTENT_RANGE)?.to_str().ok()?;
-    value.strip_prefix("bytes ")?.split_once('-')?.0.parse().ok()
+/// Reads the wanted part of a body. Returns whether the connection can take another request.
+async fn read_part(
+    cut: &mut Cut,
+    mut body: Received,
+    (all, most): (&mut Vec<u8>, usize),
+    url: &str,
+) -> Result<bool, FetchError> {
+    while let Some(piece) = cut.next(&mut body).await {
+        let piece = piece.map_err(|source| FetchError::Http { url: url.to_owned(), source })?;
+        if all.len() + piece.len() > most {
+            return Err(FetchError::TooLarge { url: url.to_owned(), most });
+        }
+        all.extend_from_slice(&piece);
+    }
+    Ok(drain(body).await)
 }
 
 #[cfg(test)]

@@ -188,6 +188,9 @@ pub trait Rule: Send {
 
     /// The playhead moved to media segment `to`; the buffer is empty.
     fn seeked(&mut self, _to: usize) {}
+
+    /// The next segment has another ladder than the one before: qualities that the rule remembers mean nothing any more.
+    fn new_ladder(&mut self) {}
 }
 
 /// No rule has this name.

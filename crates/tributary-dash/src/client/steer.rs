@@ -414,7 +414,7 @@ impl Steering {
 }
 
 impl Happened {
-    fn notice(notice: String) -> Self {
+    pub(super) fn notice(notice: String) -> Self {
         tracing::warn!("{notice}");
         Self::Notice { notice }
     }

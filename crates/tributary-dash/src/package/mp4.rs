@@ -60,7 +60,7 @@ fn header_of(header: &[u8]) -> Result<Made, Mp4Error> {
                     codecs: codecs(&header[..moov]).ok_or(Mp4Error::Missing("avcC"))?,
                     initialization: range(0, moov),
                     index: range(at, end),
-                    entries: sidx::read(&header[at..end], at as u64).map_err(Mp4Error::Index)?,
+                    entries: sidx::read(&header[at..end], at as u64).map_err(Mp4Error::Index)?.entries,
                 });
             }
             _ => {}

@@ -76,14 +76,14 @@ fn a_single_file_has_its_index_where_the_manifest_says() {
     make(&out, Layout::SingleFile);
     let mpd = manifest(&out);
     for representation in &mpd.periods[0].set("video").unwrap().representations {
-        let Addressing::Base { url, initialization: Some(_), index: Some(index) } =
+        let Addressing::Base { url, initialization: Some(_), index: Some(index), .. } =
             &representation.addressing
         else {
             panic!("{:?}", representation.addressing);
         };
         let bytes = std::fs::read(out.join(url.strip_prefix("http://localhost/").unwrap())).unwrap();
         let part = &bytes[index.first as usize..=index.last.unwrap() as usize];
-        let entries = sidx::read(part, index.first).unwrap();
+        let entries = sidx::read(part, index.first).unwrap().entries;
         assert_eq!(entries.len(), 3);
         // After the segments there is only the table for players that seek without an index.
         let after = entries.last().unwrap().range.last.unwrap() as usize + 1;

@@ -290,7 +290,7 @@ fn setting(cell: &Cell) -> Result<Setting, CellError> {
         _ => Counting::Received,
     };
     let spec = DashSpec {
-        title: Title { ladder, segments: vec![SEGMENT; segments as usize] },
+        title: Title { ladder, later: Vec::new(), segments: vec![SEGMENT; segments as usize] },
         settings: Settings { counting, ..Settings::default() },
         rule: "dynamic".to_owned(),
         from: Instant::ZERO + BEFORE,

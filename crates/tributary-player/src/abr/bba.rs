@@ -36,4 +36,8 @@ impl Rule for Bba {
         }
         Decision::at_once(self.last)
     }
+
+    fn new_ladder(&mut self) {
+        self.last = 0;
+    }
 }

@@ -112,4 +112,8 @@ impl Rule for Bola {
     fn seeked(&mut self, to: usize) {
         self.origin = to;
     }
+
+    fn new_ladder(&mut self) {
+        (self.objective, self.last) = (None, 0);
+    }
 }

@@ -128,4 +128,8 @@ impl Rule for BolaE {
     fn seeked(&mut self, _to: usize) {
         self.insufficient = None;
     }
+
+    fn new_ladder(&mut self) {
+        (self.objective, self.last, self.placeholder) = (None, 0, 0.0);
+    }
 }

@@ -47,4 +47,9 @@ impl Rule for Dynamic {
         self.bola.seeked(to);
         self.throughput.seeked(to);
     }
+
+    fn new_ladder(&mut self) {
+        self.bola.new_ladder();
+        self.throughput.new_ladder();
+    }
 }

@@ -3,18 +3,25 @@
 //!
 //! Read: periods, adaptation sets, representations, base URLs, `SegmentBase`, `SegmentList` and `SegmentTemplate`
 //! with a fixed duration or a timeline. Not read: events, content protection, patches, remote elements (`xlink`).
-//! Source: ISO/IEC 23009-1:2022 §5.
+//!
+//! Reading is tolerant, playing exact: what does not concern the video is not checked, and what does is played or
+//! refused with its element and the reason. Segments are those of the period, cut at both of its ends, so that the played
+//! seconds are the presentation's. Source: ISO/IEC 23009-1:2022 §5.
 
 mod address;
+mod main_content;
 mod read;
+mod segments;
 mod time;
 mod tree;
+mod values;
 
 use core::time::Duration;
 
 use thiserror::Error;
 
-pub use address::{Addressing, ByteRange, Request, Span, Template, TimelineEntry};
+pub use address::{Addressing, ByteRange, Request, Span, Template, TimelineEntry, resolve};
+pub use main_content::Purpose;
 
 /// Maximum size of a manifest, bytes.
 pub const MAX_BYTES: usize = 8 << 20;
@@ -107,6 +114,8 @@ pub struct Period {
     pub duration: Option<Duration>,
     /// Sets of representations between which a player can switch.
     pub sets: Vec<AdaptationSet>,
+    /// Sets of other content than video that cannot be read, and why.
+    pub unreadable: Vec<MpdError>,
 }
 
 /// Representations of the same content.
@@ -116,6 +125,10 @@ pub struct AdaptationSet {
     pub content: String,
     /// Language, if given.
     pub language: Option<String>,
+    /// Whether it is the main content.
+    pub purpose: Purpose,
+    /// `selectionPriority`; 1 unless given.
+    pub priority: u64,
     /// From the lowest bandwidth to the highest; never empty.
     pub representations: Vec<Representation>,
 }
@@ -125,7 +138,7 @@ pub struct AdaptationSet {
 pub struct Representation {
     /// Identifier (`id`).
     pub id: String,
-    /// Bit/s.
+    /// Bit/s; 0 if the manifest does not state it.
     pub bandwidth: u64,
     /// `codecs`, or empty.
     pub codecs: String,
@@ -147,15 +160,6 @@ impl Mpd {
             return Err(MpdError::TooLarge(text.len()));
         }
         read::mpd(&tree::read(text)?, url)
-    }
-}
-
-impl Period {
-    /// The set of this content with the most representations.
-    #[must_use]
-    pub fn set(&self, content: &str) -> Option<&AdaptationSet> {
-        let matching = self.sets.iter().filter(|set| set.content == content);
-        matching.max_by_key(|set| set.representations.len())
     }
 }
 

@@ -6,6 +6,7 @@
 //! and appends those of a resumed download to those it has ([`Request::from`]). Not here: addresses of
 //! segments ([`super::mpd`]), the choice of a quality ([`crate::abr`]).
 
+mod abandon;
 mod download;
 mod model;
 mod record;
@@ -57,6 +58,8 @@ pub struct Player {
     /// The quality to request after the segment was abandoned in another quality.
     instead: Option<usize>,
     failures: u32,
+    /// The last segment for which a new ladder was logged.
+    entered: Option<usize>,
     ids: u64,
     /// Playback stalled since the last request (CMCD `bs`).
     starved: bool,
@@ -87,6 +90,7 @@ impl Player {
             last_quality: None,
             instead: None,
             failures: 0,
+            entered: None,
             ids: 0,
             starved: false,
             commands: VecDeque::new(),
@@ -149,7 +153,7 @@ impl Player {
         matches!(&self.state, State::Loading(download) if download.request.id == id)
     }
 
-    /// Number of complete segments.
+    /// Number of segments that are complete, or missing and not needed.
     #[must_use]
     pub fn loaded(&self) -> usize {
         self.next
@@ -158,13 +162,14 @@ impl Player {
     /// Record of the playback up to `now`.
     #[must_use]
     pub fn qoe(&self, now: Instant) -> Qoe {
-        self.record.qoe(&self.buffer, &self.title.ladder, now)
+        self.record.qoe(&self.buffer, &self.title, now)
     }
 
     /// Data sent to the server with a request (CTA-5004).
     #[must_use]
     pub fn cmcd(&self, request: &Request, now: Instant) -> Cmcd {
-        let kbps = |quality: usize| (self.title.ladder.bitrate(quality) / 1000.0) as u64;
+        let ladder = self.title.ladder_at(request.segment);
+        let kbps = |quality: usize| (ladder.bitrate(quality) / 1000.0) as u64;
         let level = self.buffer.level(now);
         Cmcd {
             bitrate_kbps: Some(kbps(request.quality)),
@@ -177,7 +182,7 @@ impl Player {
             object: Some(ObjectType::Video),
             live: Some(false),
             urgent: self.buffer.state(now) != PlayState::Playing,
-            top_kbps: Some(kbps(self.title.ladder.top())),
+            top_kbps: Some(kbps(ladder.top())),
             ..Cmcd::default()
         }
     }
@@ -245,6 +250,27 @@ impl Player {
             download.arrived = 0;
         }
         self.fail(now, why.to_owned());
+    }
+
+    /// The segment of a running download does not exist, and is not needed: it would only have been the rounding of a
+    /// duration in the manifest. Playback goes on with the next one.
+    pub fn handle_missing(&mut self, now: Instant, id: u64, why: &str) {
+        self.settle(now);
+        let Some(download) = self.download(id) else { return };
+        let segment = download.request.segment;
+        let duration_s = self.title.segments[segment].as_secs_f64();
+        self.events.push_back(Event::Missing { segment, duration_s, why: why.to_owned() });
+        self.failures = 0;
+        self.state = State::Room { since: now };
+        self.go_on();
+        self.advance(now);
+    }
+
+    /// The server is sending, but not yet the bytes that were asked for.
+    pub fn handle_alive(&mut self, now: Instant, id: u64) {
+        if let Some(download) = self.download(id) {
+            download.moved = now;
+        }
     }
 
     /// The transport is replaced: the running download is aborted and continued after the bytes that arrived.
@@ -382,13 +408,13 @@ impl Player {
             return (0, Duration::ZERO);
         }
         let decision = self.ask(now, |rule, view| rule.choose(view));
-        (decision.quality.min(self.title.ladder.top()), decision.delay)
+        (decision.quality.min(self.title.ladder_at(self.next).top()), decision.delay)
     }
 
     /// Calls the rule with the present view.
     fn ask<T>(&mut self, now: Instant, question: impl FnOnce(&mut dyn Rule, &View<'_>) -> T) -> T {
         let view = View {
-            ladder: &self.title.ladder,
+            ladder: self.title.ladder_at(self.next),
             level: self.buffer.level(now),
             capacity: self.settings.capacity,
             next: self.next,
@@ -399,7 +425,10 @@ impl Player {
     }
 
     fn request(&mut self, now: Instant, quality: usize, from: u64) {
-        if let Some(last) = self.last_quality.filter(|last| *last != quality) {
+        if self.begins_ladder() && self.entered.replace(self.next) != Some(self.next) {
+            let qualities = self.title.ladder_at(self.next).len();
+            self.events.push_back(Event::NewLadder { segment: self.next, qualities });
+        } else if let Some(last) = self.last_quality.filter(|last| *last != quality) {
             self.events.push_back(Event::Switched { segment: self.next, from: last, to: quality });
         }
         self.last_quality = Some(quality);
@@ -409,33 +438,9 @@ impl Player {
         self.state = State::Loading(Download::new(request, now));
     }
 
-    /// Calls the rule to decide whether to abandon the download.
-    fn look(&mut self, now: Instant) {
-        let State::Loading(download) = &mut self.state else { return };
-        download.looked = now;
-        let Some(progress) = download.progress(now, self.settings.counting) else { return };
-        // The first segment already has the lowest quality; a resumed one is not abandoned.
-        if self.next == 0
-            || download.request.from > 0
-            || download.size.is_some_and(|size| download.arrived >= size)
-        {
-            return;
-        }
-        let Request { id, segment, quality, .. } = download.request;
-        let wasted = download.received();
-        let answer = self.ask(now, |rule, view| rule.abandon(view, &progress));
-        let Some(to) = answer.filter(|to| *to < quality) else { return };
-        self.commands.push_back(Command::Abort(id));
-        self.events.push_back(Event::Abandoned { segment, from: quality, to, wasted });
-        self.record.abandoned(wasted);
-        let duration = self.title.segments[segment];
-        let transfer = progress.elapsed.saturating_sub(progress.first_byte);
-        self.estimate.add(progress.arrived, transfer, progress.first_byte, duration);
-        let finished = Finished { quality, elapsed: progress.elapsed, abandoned_to: Some(to) };
-        self.ask(now, |rule, view| rule.finished(view, &finished));
-        self.instead = Some(to);
-        self.state = State::Room { since: now };
-        self.advance(now);
+    /// Whether the next segment is the first with another ladder.
+    fn begins_ladder(&self) -> bool {
+        self.title.later.iter().any(|(from, _)| *from == self.next)
     }
 
     /// The segment is complete.
@@ -456,9 +461,18 @@ impl Player {
         if segment > 0 {
             self.ask(now, |rule, view| rule.finished(view, &finished));
         }
-        self.next += 1;
+        self.go_on();
         self.settle(now);
         self.advance(now);
+    }
+
+    /// Moves on to the next segment.
+    fn go_on(&mut self) {
+        self.next += 1;
+        if self.begins_ladder() {
+            self.instead = None;
+            self.rule.new_ladder();
+        }
     }
 
     /// The running download failed: continues it after a pause, or gives playback up.

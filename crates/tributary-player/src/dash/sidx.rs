@@ -38,11 +38,20 @@ pub struct Entry {
     pub span: Span,
 }
 
+/// A segment index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Index {
+    /// Media time of the first segment.
+    pub earliest: Duration,
+    /// The segments.
+    pub entries: Vec<Entry>,
+}
+
 /// Reads the index from `bytes`, which were fetched from `offset` of the file.
 ///
 /// # Errors
 /// [`SidxError`].
-pub fn read(bytes: &[u8], offset: u64) -> Result<Vec<Entry>, SidxError> {
+pub fn read(bytes: &[u8], offset: u64) -> Result<Index, SidxError> {
     let mut input = Input { bytes, at: 0 };
     for _ in 0..MAX_BOXES {
         if input.at == bytes.len() {
@@ -69,14 +78,14 @@ pub fn read(bytes: &[u8], offset: u64) -> Result<Vec<Entry>, SidxError> {
 }
 
 /// Reads the box after its header; `after` is the file offset of the first byte after the box.
-fn index(input: &mut Input<'_>, after: u64) -> Result<Vec<Entry>, SidxError> {
+fn index(input: &mut Input<'_>, after: u64) -> Result<Index, SidxError> {
     let version = input.u32()? >> 24;
     input.u32()?; // reference_ID
     let timescale = u128::from(input.u32()?);
     if timescale == 0 {
         return Err(SidxError::Timescale);
     }
-    let (_earliest, first) = if version == 0 {
+    let (earliest, first) = if version == 0 {
         (u64::from(input.u32()?), u64::from(input.u32()?))
     } else {
         (input.u64()?, input.u64()?)
@@ -105,7 +114,7 @@ fn index(input: &mut Input<'_>, after: u64) -> Result<Vec<Entry>, SidxError> {
         });
         at = end;
     }
-    Ok(entries)
+    Ok(Index { earliest: time(u128::from(earliest)), entries })
 }
 
 struct Input<'a> {

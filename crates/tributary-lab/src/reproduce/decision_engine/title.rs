@@ -75,7 +75,8 @@ mod tests {
         let (directory, length) = (tempfile::tempdir().unwrap(), Duration::from_secs(4));
         let ladder = Ladder::new(length, [45, 3800].map(|kbps| Bitrate::from_bps(kbps * 1000)).to_vec());
         let place = directory.path().join("title");
-        write(&place, &Title { ladder: ladder.unwrap(), segments: vec![length; 3] }).unwrap();
+        write(&place, &Title { ladder: ladder.unwrap(), later: Vec::new(), segments: vec![length; 3] })
+            .unwrap();
         let manifest = std::fs::read(place.join("manifest.mpd")).unwrap();
         let mpd = Mpd::read(&manifest, "http://10.0.0.1/manifest.mpd").unwrap();
         assert_eq!(mpd.duration, Some(3 * length));
@@ -86,7 +87,7 @@ mod tests {
             let file = std::fs::read(place.join(format!("{}.mp4", one.id))).unwrap();
             let (first, last) = (range.first as usize, range.last.unwrap() as usize);
             assert_eq!((first, last + 1 - first), (800, 32 + 12 * 3), "as in the simulator");
-            let entries = sidx::read(&file[first..=last], range.first).unwrap();
+            let entries = sidx::read(&file[first..=last], range.first).unwrap().entries;
             assert!(entries.iter().all(|entry| entry.span.duration == length), "{entries:?}");
             let sizes: Vec<u64> = entries.iter().map(|entry| entry.range.length().unwrap()).collect();
             assert_eq!(sizes, [one.bandwidth / 2; 3]);

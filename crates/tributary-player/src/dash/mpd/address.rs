@@ -6,6 +6,10 @@ use fluent_uri::{Uri, UriRef};
 
 use super::{MAX_SEGMENTS, MpdError};
 
+/// Longest part of a segment that is taken for the rounding of a period's duration: sound often ends this much later
+/// than the pictures. At least a twentieth of a segment is; a half never.
+const ROUNDING: Duration = Duration::from_millis(250);
+
 /// A byte range of a resource, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRange {
@@ -25,10 +29,16 @@ impl ByteRange {
         last.is_none_or(|last| last >= first).then_some(Self { first, last })
     }
 
+    /// The range without its first `count` bytes.
+    #[must_use]
+    pub fn from(&self, count: u64) -> Self {
+        Self { first: self.first.saturating_add(count), last: self.last }
+    }
+
     /// Number of bytes, if the end is known.
     #[must_use]
     pub fn length(&self) -> Option<u64> {
-        self.last.map(|last| (last - self.first).saturating_add(1))
+        self.last.map(|last| last.saturating_add(1).saturating_sub(self.first))
     }
 }
 
@@ -50,6 +60,37 @@ pub struct Span {
     pub duration: Duration,
 }
 
+impl Span {
+    /// The part within a period that starts at media time `offset` of a segment with this media time and duration;
+    /// `None` if no part is.
+    pub(super) fn within(
+        offset: u64,
+        (time, duration): (u64, u64),
+        timescale: u64,
+        period: Option<Duration>,
+    ) -> Option<Self> {
+        let start = in_nanos(time.saturating_sub(offset), timescale);
+        let end = in_nanos(time.checked_add(duration)?.checked_sub(offset)?, timescale);
+        let end = period.map_or(end, |period| end.min(period));
+        (start < end).then(|| Self { start, duration: end - start })
+    }
+
+    /// The part within `period` of a segment that is `shift` later than this.
+    #[must_use]
+    pub fn shifted(&self, shift: Duration, offset: Duration, period: Option<Duration>) -> Option<Self> {
+        let start = (self.start + shift).saturating_sub(offset);
+        let end = (self.start + self.duration + shift).saturating_sub(offset);
+        let end = period.map_or(end, |period| end.min(period));
+        (start < end).then(|| Self { start, duration: end - start })
+    }
+}
+
+/// A time in units as a duration.
+pub(super) fn in_nanos(units: u64, timescale: u64) -> Duration {
+    let nanos = u128::from(units) * 1_000_000_000 / u128::from(timescale.max(1));
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
 /// Addresses of a representation's media.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Addressing {
@@ -61,6 +102,10 @@ pub enum Addressing {
         initialization: Option<ByteRange>,
         /// Segment index.
         index: Option<ByteRange>,
+        /// Media time at the start of the period; `None`: that of the first segment.
+        offset: Option<Duration>,
+        /// Duration of the period, if known.
+        period: Option<Duration>,
     },
     /// Segments with a URL pattern.
     Template(Template),
@@ -68,10 +113,8 @@ pub enum Addressing {
     List {
         /// Initialisation segment.
         initialization: Option<Request>,
-        /// Duration of every segment; the last one may differ.
-        duration: Duration,
-        /// The segments.
-        segments: Vec<Request>,
+        /// The segments, and when they play.
+        segments: Vec<(Request, Span)>,
     },
 }
 
@@ -88,6 +131,8 @@ pub struct Template {
     pub timescale: u64,
     /// Number of the first segment.
     pub start_number: u64,
+    /// Number of the last segment, if stated.
+    pub end_number: Option<u64>,
     /// Media time at the start of the period.
     pub presentation_offset: u64,
     /// Duration of a segment in units, without a timeline; above zero.
@@ -126,7 +171,7 @@ impl Addressing {
     pub fn durations(&self) -> Option<Vec<Duration>> {
         match self {
             Self::Base { .. } => None,
-            Self::List { duration, segments, .. } => Some(vec![*duration; segments.len()]),
+            Self::List { segments, .. } => Some(segments.iter().map(|(_, span)| span.duration).collect()),
             Self::Template(template) => template.durations(),
         }
     }
@@ -149,33 +194,52 @@ impl Addressing {
     pub fn segment(&self, at: u64) -> Option<(Request, Span)> {
         match self {
             Self::Base { .. } => None,
-            Self::List { duration, segments, .. } => {
-                let request = segments.get(usize::try_from(at).ok()?)?.clone();
-                let start = duration.checked_mul(u32::try_from(at).ok()?)?;
-                Some((request, Span { start, duration: *duration }))
-            }
+            Self::List { segments, .. } => segments.get(usize::try_from(at).ok()?).cloned(),
             Self::Template(template) => template.segment(at),
         }
+    }
+
+    /// Whether media segment `at` may not exist: it is the last one of a template without a timeline, counted only
+    /// because the period's duration is rounded up or is that of longer sound.
+    #[must_use]
+    pub fn may_be_missing(&self, at: u64) -> bool {
+        let Self::Template(template) = self else { return false };
+        let Some(whole) = template.duration.map(|units| in_nanos(units, template.timescale)) else {
+            return false;
+        };
+        let tolerance = ROUNDING.max(whole / 20).min(whole / 2);
+        template.segments().is_some_and(|count| at + 1 == count)
+            && at > 0
+            && template.segment(at).is_some_and(|(_, span)| span.duration <= tolerance)
+    }
+}
+
+impl TimelineEntry {
+    /// Media time and duration of its segment `at`.
+    pub(super) fn nth(&self, at: u64) -> Option<(u64, u64)> {
+        Some((self.time.checked_add(at.checked_mul(self.duration)?)?, self.duration))
     }
 }
 
 impl Template {
     fn segments(&self) -> Option<u64> {
-        if !self.timeline.is_empty() {
-            let all = self.timeline.iter().try_fold(0_u64, |sum, entry| sum.checked_add(entry.count))?;
-            return Some(all.min(MAX_SEGMENTS));
-        }
-        let duration = u128::from(self.duration?) * 1_000_000_000;
-        let period = self.period?.as_nanos() * u128::from(self.timescale);
-        Some(u64::try_from(period.div_ceil(duration)).unwrap_or(u64::MAX).min(MAX_SEGMENTS))
+        let named = self.end_number.map(|last| last.saturating_add(1).saturating_sub(self.start_number));
+        let timed = match self.duration {
+            None => self.timeline.iter().try_fold(0_u64, |sum, entry| sum.checked_add(entry.count)),
+            Some(units) => self.period.map(|period| {
+                let period = period.as_nanos() * u128::from(self.timescale);
+                u64::try_from(period.div_ceil(u128::from(units) * 1_000_000_000)).unwrap_or(u64::MAX)
+            }),
+        };
+        let count = named.map_or(timed, |named| Some(timed.map_or(named, |timed| timed.min(named))))?;
+        Some(count.min(MAX_SEGMENTS))
     }
 
     fn segment(&self, at: u64) -> Option<(Request, Span)> {
         if at >= self.segments().unwrap_or(MAX_SEGMENTS) {
             return None;
         }
-        let (time, duration) = if self.timeline.is_empty() {
-            let duration = self.duration?;
+        let (time, duration) = if let Some(duration) = self.duration {
             (at.checked_mul(duration)?.checked_add(self.presentation_offset)?, duration)
         } else {
             let mut before = 0;
@@ -184,8 +248,7 @@ impl Template {
                 at < before
             };
             let entry = self.timeline.iter().find(holds)?;
-            let within = at - (before - entry.count);
-            (entry.time.checked_add(within.checked_mul(entry.duration)?)?, entry.duration)
+            entry.nth(at - (before - entry.count))?
         };
         let number = self.start_number.checked_add(at)?;
         let reference = fill(&self.media, |name, width| match name {
@@ -200,19 +263,15 @@ impl Template {
 
     /// When a segment plays that starts at media time `time` and lasts `duration`, both in units.
     fn span(&self, time: u64, duration: u64) -> Span {
-        let start = self.units(time.saturating_sub(self.presentation_offset));
-        let mut duration = self.units(duration);
-        if let Some(period) = self.period {
-            duration = duration.min(period.saturating_sub(start));
-        }
-        Span { start, duration }
+        let nothing = Span { start: self.period.unwrap_or_default(), duration: Duration::ZERO };
+        Span::within(self.presentation_offset, (time, duration), self.timescale, self.period)
+            .unwrap_or(nothing)
     }
 
     /// Computed in one pass over the timeline, which may have as many entries as there are segments.
     fn durations(&self) -> Option<Vec<Duration>> {
         let count = self.segments()?;
-        if self.timeline.is_empty() {
-            let one = self.duration?;
+        if let Some(one) = self.duration {
             let time = |at: u64| at.saturating_mul(one).saturating_add(self.presentation_offset);
             return Some((0..count).map(|at| self.span(time(at), one).duration).collect());
         }
@@ -221,11 +280,6 @@ impl Template {
             (0..count).map(move |at| self.span(time.saturating_add(at.saturating_mul(one)), one).duration)
         };
         Some(self.timeline.iter().flat_map(of).take(count as usize).collect())
-    }
-
-    fn units(&self, units: u64) -> Duration {
-        let nanos = u128::from(units) * 1_000_000_000 / u128::from(self.timescale.max(1));
-        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }
 
@@ -259,7 +313,10 @@ pub(super) fn fill(pattern: &str, value: impl Fn(&str, usize) -> Option<String>)
 
 /// Resolves a reference against an absolute URL (RFC 3986 §5). Percent-encodes invalid characters,
 /// as browsers do.
-pub(super) fn resolve(base: &str, reference: &str) -> Result<String, MpdError> {
+///
+/// # Errors
+/// [`MpdError::Url`].
+pub fn resolve(base: &str, reference: &str) -> Result<String, MpdError> {
     let failed = || MpdError::Url { url: reference.to_owned(), base: base.to_owned() };
     let encoded = encode(reference.trim());
     let parsed = UriRef::parse(encoded.as_str()).map_err(|_| failed())?;

@@ -2,6 +2,7 @@
 
 use quick_xml::events::{BytesRef, BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
+use tributary_types::file_text;
 
 use super::MpdError;
 
@@ -34,9 +35,9 @@ impl Element {
 
 /// Reads the root element.
 pub(super) fn read(text: &[u8]) -> Result<Element, MpdError> {
-    let text = std::str::from_utf8(text)
-        .map_err(|error| MpdError::Xml { at: error.valid_up_to() as u64, what: "not UTF-8".to_owned() })?;
-    let mut reader = Reader::from_str(text);
+    let text = file_text::decode(text)
+        .map_err(|error| MpdError::Xml { at: error.at as u64, what: error.to_string() })?;
+    let mut reader = Reader::from_str(&text);
     let mut open: Vec<Element> = Vec::new();
     let mut root = None;
     let mut elements = 0;

@@ -53,10 +53,21 @@ impl Default for Settings {
 /// The title.
 #[derive(Clone, Debug)]
 pub struct Title {
-    /// The qualities.
+    /// The qualities of the first segment, and of all up to the first of `later`.
     pub ladder: Ladder,
+    /// Other ladders, each from this segment on, ascending: an inserted period may have other qualities.
+    pub later: Vec<(usize, Ladder)>,
     /// The duration of each media segment.
     pub segments: Vec<Duration>,
+}
+
+impl Title {
+    /// The qualities of a segment.
+    #[must_use]
+    pub fn ladder_at(&self, segment: usize) -> &Ladder {
+        let begun = self.later.partition_point(|(from, _)| *from <= segment);
+        begun.checked_sub(1).map_or(&self.ladder, |at| &self.later[at].1)
+    }
 }
 
 /// A request for a download.
@@ -82,7 +93,7 @@ pub enum Command {
 }
 
 /// An event for the log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
     /// The first picture is shown.
@@ -101,6 +112,23 @@ pub enum Event {
         from: usize,
         /// New quality.
         to: usize,
+    },
+    /// From this segment on, the title has other qualities.
+    NewLadder {
+        /// Segment.
+        segment: usize,
+        /// Number of its qualities.
+        qualities: usize,
+    },
+    /// The server does not have a segment that the manifest only counts because a duration in it is rounded up. Playback
+    /// goes on without it.
+    Missing {
+        /// Segment.
+        segment: usize,
+        /// Its duration in seconds.
+        duration_s: f64,
+        /// The server's answer.
+        why: String,
     },
     /// A download was abandoned for a lower quality.
     Abandoned {

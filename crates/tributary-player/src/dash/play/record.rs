@@ -6,8 +6,7 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 use tributary_types::Instant;
 
-use super::Request;
-use crate::abr::Ladder;
+use super::{Request, Title};
 use crate::buffer::PlayBuffer;
 
 /// Maximum number of seconds listed; ten days.
@@ -166,17 +165,16 @@ impl Recorder {
         });
     }
 
-    pub(super) fn qoe(&self, buffer: &PlayBuffer, ladder: &Ladder, now: Instant) -> Qoe {
+    pub(super) fn qoe(&self, buffer: &PlayBuffer, title: &Title, now: Instant) -> Qoe {
         let segments = self.segments.len().max(1) as f64;
         let seconds = self.seconds.len().max(1) as f64;
         Qoe {
             start_up_s: buffer.start_up().map(|time| time.as_secs_f64()),
             stalled_s: buffer.stalled(now).as_secs_f64(),
             stalls: buffer.stalls(now).count(),
-            switches: self.segments.windows(2).filter(|pair| pair[0].quality != pair[1].quality).count(),
+            switches: self.segments.windows(2).filter(|pair| switched(title, &pair[0], &pair[1])).count(),
             throughput_bps: self.seconds.iter().map(|second| second.throughput_bps).sum::<f64>() / seconds,
-            bitrate_bps: self.segments.iter().map(|loaded| ladder.bitrate(loaded.quality)).sum::<f64>()
-                / segments,
+            bitrate_bps: self.segments.iter().map(|loaded| nominal(title, loaded)).sum::<f64>() / segments,
             bytes: self.segments.iter().map(|loaded| loaded.bytes).sum(),
             wasted_bytes: self.wasted,
             abandoned: self.abandoned,
@@ -186,4 +184,15 @@ impl Recorder {
             segments: self.segments.clone(),
         }
     }
+}
+
+/// Nominal bitrate of a segment, bit/s.
+fn nominal(title: &Title, loaded: &Loaded) -> f64 {
+    title.ladder_at(loaded.segment).bitrate(loaded.quality)
+}
+
+/// Whether the viewer sees another quality after `one`: another index, or in another ladder another bitrate.
+fn switched(title: &Title, one: &Loaded, next: &Loaded) -> bool {
+    let same_ladder = title.ladder_at(one.segment) == title.ladder_at(next.segment);
+    if same_ladder { one.quality != next.quality } else { nominal(title, one) != nominal(title, next) }
 }

@@ -18,7 +18,11 @@ fn at(seconds: f64) -> Instant {
 
 fn title(segments: usize) -> Title {
     let rates = [100, 300, 1000, 3000].map(|kbps| Bitrate::from_bps(kbps * 1000)).to_vec();
-    Title { ladder: Ladder::new(4 * SECOND, rates).unwrap(), segments: vec![4 * SECOND; segments] }
+    Title {
+        ladder: Ladder::new(4 * SECOND, rates).unwrap(),
+        later: Vec::new(),
+        segments: vec![4 * SECOND; segments],
+    }
 }
 
 /// A link that serves one request at a time, and its results.
@@ -40,8 +44,12 @@ struct World {
 
 impl World {
     fn new(rule: &str, segments: usize, rates: &[(f64, f64)]) -> Self {
+        Self::of(title(segments), rule, rates)
+    }
+
+    fn of(title: Title, rule: &str, rates: &[(f64, f64)]) -> Self {
         let settings = Settings::default();
-        let player = Player::new(settings, title(segments), abr::rule(rule).unwrap(), at(0.0));
+        let player = Player::new(settings, title, abr::rule(rule).unwrap(), at(0.0));
         let rates = rates.iter().map(|(from, rate)| (at(*from), *rate)).collect();
         let (received, events) = (BTreeMap::new(), Vec::new());
         let (now, latency) = (at(0.0), 50 * MS);
@@ -152,6 +160,71 @@ fn a_fast_link_plays_all_of_a_title_in_a_high_quality_with_every_rule() {
         assert_eq!(qoe.segments.last().unwrap().quality, best, "{rule}");
         assert!(qoe.seconds.iter().all(|second| second.buffer_s <= 30.0), "{rule}: above the capacity");
         assert_eq!(qoe.bytes, qoe.segments.iter().map(|loaded| loaded.bytes).sum::<u64>());
+    }
+}
+
+#[test]
+fn segments_are_requested_from_the_ladder_of_their_period_with_every_rule() {
+    for rule in abr::names() {
+        let whole = title(30);
+        let rates = vec![Bitrate::from_bps(100_000)];
+        let one = Ladder::new(4 * SECOND, rates).unwrap();
+        let later = vec![(10, one), (20, whole.ladder.clone())];
+        let mut world = World::of(Title { later, ..whole }, rule, &[(0.0, 20e6)]);
+        world.run(300.0).assert_whole();
+        let qoe = world.player.qoe(world.now);
+        assert_eq!((qoe.segments.len(), qoe.played_s), (30, 120.0), "{rule}");
+        assert!(qoe.segments[10..20].iter().all(|loaded| loaded.quality == 0), "{rule}");
+        assert!(qoe.segments[20..].iter().any(|loaded| loaded.quality > 0), "{rule}: it rises again");
+        let entered = |event: &Event| matches!(event, Event::NewLadder { segment: 10 | 20, .. });
+        assert_eq!(world.count(entered), 2, "{rule}");
+        assert_eq!(
+            world.count(|event| matches!(event, Event::Switched { segment: 10 | 20, .. })),
+            0,
+            "{rule}"
+        );
+    }
+}
+
+#[test]
+fn a_missing_segment_is_left_out_and_playback_goes_on() {
+    for missing in [2, 4] {
+        let mut title = title(5);
+        title.segments[missing] = 20 * MS;
+        let mut player = Player::new(Settings::default(), title, abr::rule("dynamic").unwrap(), at(0.0));
+        let mut now = at(0.0);
+        while !player.is_over(now) {
+            while let Some(Command::Request(request)) = player.poll_command() {
+                if request.segment == missing {
+                    player.handle_missing(now, request.id, "404");
+                } else {
+                    player.handle_headers(now, request.id, Some(1000));
+                    player.handle_data(now, request.id, 1000);
+                    player.handle_end(now, request.id);
+                }
+            }
+            let Some(next) = player.poll_timeout() else { break };
+            now = next.max(now);
+            player.handle_timeout(now);
+        }
+        let qoe = player.qoe(now);
+        assert_eq!((qoe.played_s, qoe.segments.len(), qoe.failed), (16.0, 4, 0), "segment {missing}");
+        assert_eq!((player.given_up(), player.loaded()), (None, 5), "segment {missing}");
+        let events: Vec<Event> = std::iter::from_fn(|| player.poll_event()).collect();
+        let noted = |event: &Event| matches!(event, Event::Missing { segment, .. } if *segment == missing);
+        assert!(events.iter().any(noted), "{events:?}");
+    }
+}
+
+#[test]
+fn a_server_that_sends_other_bytes_first_is_not_silent() {
+    let mut world = World::new("bba", 3, &[(0.0, 1e6)]);
+    world.commands();
+    let (request, ..) = world.transfer.take().expect("a request");
+    for second in 1..30 {
+        world.player.handle_alive(at(f64::from(second)), request.id);
+        world.player.handle_timeout(at(f64::from(second)));
+        assert!(world.player.is_loading(request.id), "after {second} s");
     }
 }
 

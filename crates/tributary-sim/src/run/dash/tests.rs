@@ -35,7 +35,11 @@ fn play_with(scenario: &Scenario, transport: &str, control: Control, settings: S
     let congestion = if choice.is_quic() { "quic-cubic" } else { "cubic" };
     let rates = LADDER.map(|kbps| Bitrate::from_bps(u64::from(kbps) * 1000)).to_vec();
     let spec = DashSpec {
-        title: Title { ladder: Ladder::new(SEGMENT, rates).unwrap(), segments: vec![SEGMENT; 200] },
+        title: Title {
+            ladder: Ladder::new(SEGMENT, rates).unwrap(),
+            later: Vec::new(),
+            segments: vec![SEGMENT; 200],
+        },
         settings,
         rule: "dynamic".to_owned(),
         from: Instant::from_millis(1000),
@@ -195,7 +199,11 @@ fn control_needs_mptcp_and_paths_that_stay() {
         let choice = TransportName::find(transport, None, &scenario.path_names()).unwrap();
         let rates = vec![Bitrate::from_bps(45_000)];
         let spec = DashSpec {
-            title: Title { ladder: Ladder::new(SEGMENT, rates).unwrap(), segments: vec![SEGMENT] },
+            title: Title {
+                ladder: Ladder::new(SEGMENT, rates).unwrap(),
+                later: Vec::new(),
+                segments: vec![SEGMENT],
+            },
             settings: Settings::default(),
             rule: "bba".to_owned(),
             from: Instant::ZERO,

@@ -15,7 +15,7 @@ use tributary_net::transport::{Certificates, TransportConfig, TransportName};
 use tributary_net::{Common, Key};
 use tributary_player::PlayState;
 use tributary_player::abr;
-use tributary_player::dash::play::{Counting, Settings};
+use tributary_player::dash::play::{Counting, Event, Loaded, Settings};
 use tributary_player::engine;
 use tributary_report::machine;
 use tributary_report::{HtmlReport, KeyFigure, RunInfo, Series, TimeSeries, Tone};
@@ -254,10 +254,25 @@ fn summary(outcome: &Outcome, efficiency: Option<f64>) -> String {
             Happened::Moved { moved_to, zero_rtt } => {
                 lines.push(format!("{:7.2} s  {}", entry.at_s, moved(moved_to, *zero_rtt)));
             }
-            Happened::Player(_) => {}
+            Happened::Player(event) => {
+                lines.extend(told(event).map(|text| format!("{:7.2} s  {text}", entry.at_s)))
+            }
         }
     }
     lines.join("\n")
+}
+
+/// What the summary says of an event of the player, if it is about the title.
+fn told(event: &Event) -> Option<String> {
+    match event {
+        Event::Missing { segment, duration_s, why } => Some(format!(
+            "segment {segment}, the last {duration_s:.2} s of its period, does not exist ({why}); played without it"
+        )),
+        Event::NewLadder { segment, qualities } => {
+            Some(format!("from segment {segment} on, the title has {qualities} qualities"))
+        }
+        _ => None,
+    }
 }
 
 fn moved(to: &str, zero_rtt: bool) -> String {
@@ -295,9 +310,9 @@ fn page(outcome: &Outcome, efficiency: Option<f64>, run: &RunInfo) -> String {
         page.card(KeyFigure::new("Network efficiency", &format!("{:.1}", efficiency * 100.0), "%"));
     }
     page.section("Over time");
-    let kbps = |quality: usize| outcome.ladder_bps.get(quality).map_or(0.0, |rate| *rate as f64 / 1e3);
-    let mut chosen: Vec<_> =
-        qoe.segments.iter().map(|loaded| (loaded.requested_s, kbps(loaded.quality))).collect();
+    let kbps =
+        |one: &Loaded| outcome.bitrate_bps(one.segment, one.quality).map_or(0.0, |rate| rate as f64 / 1e3);
+    let mut chosen: Vec<_> = qoe.segments.iter().map(|loaded| (loaded.requested_s, kbps(loaded))).collect();
     // The last bitrate is drawn to the end of the plot.
     if let (Some((_, last)), Some(second)) = (chosen.last().copied(), qoe.seconds.last()) {
         chosen.push((second.at_s, last));
@@ -313,8 +328,8 @@ fn page(outcome: &Outcome, efficiency: Option<f64>, run: &RunInfo) -> String {
         &plot("Throughput", "Mbit/s", rate, Tone::RadioB),
         "Bytes of media that arrived in each second.",
     );
-    let mut decisions =
-        outcome.events.iter().filter(|entry| !matches!(entry.what, Happened::Player(_))).peekable();
+    let is_told = |what: &Happened| !matches!(what, Happened::Player(event) if told(event).is_none());
+    let mut decisions = outcome.events.iter().filter(|entry| is_told(&entry.what)).peekable();
     if decisions.peek().is_some() {
         page.section("Decisions");
     }
@@ -323,7 +338,10 @@ fn page(outcome: &Outcome, efficiency: Option<f64>, run: &RunInfo) -> String {
             Happened::Decision(decision) => format!("{} ({})", decision.decision, decision.reason),
             Happened::Notice { notice } => notice.clone(),
             Happened::Moved { moved_to, zero_rtt } => moved(moved_to, *zero_rtt),
-            Happened::Player(_) => continue,
+            Happened::Player(event) => match told(event) {
+                Some(text) => text,
+                None => continue,
+            },
         };
         page.text(&format!("{:.2} s: {text}", entry.at_s));
     }
