@@ -18,6 +18,7 @@ use thiserror::Error;
 pub use tributary_player::dash::LADDER;
 use tributary_player::dash::sidx::SidxError;
 use tributary_tiles::program::ProgramError;
+use tributary_tiles::source::SourceError;
 
 /// Name of the manifest in the directory.
 pub const MANIFEST: &str = "manifest.mpd";
@@ -64,6 +65,8 @@ pub struct Package {
     pub segments: usize,
     /// The representations, lowest bitrate first.
     pub representations: Vec<Representation>,
+    /// What was converted because the source's pictures are not stored as they are shown.
+    pub notes: Vec<String>,
 }
 
 /// One quality.
@@ -119,6 +122,9 @@ pub enum PackageError {
         /// ffmpeg's reason.
         reason: String,
     },
+    /// The pictures are stored in a way that is not converted, or the file cannot be read.
+    #[error(transparent)]
+    Source(SourceError),
     /// A program is missing or failed.
     #[error(transparent)]
     Program(#[from] ProgramError),
@@ -133,6 +139,16 @@ pub enum PackageError {
     /// Stopped by the user.
     #[error("stopped; all files were removed")]
     Stopped,
+}
+
+impl From<SourceError> for PackageError {
+    fn from(error: SourceError) -> Self {
+        match error {
+            SourceError::NotVideo { path, reason } => Self::NotVideo { path, reason },
+            SourceError::Program(error) => Self::Program(error),
+            other => Self::Source(other),
+        }
+    }
 }
 
 fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> PackageError {
@@ -166,6 +182,7 @@ pub fn package(
     let mut indices = Vec::new();
     for representation in &mut representations {
         let path = work.path().join(format!("{}.mp4", representation.id));
+        mp4::set_upright(&path).map_err(|reason| damaged(&representation.id, reason))?;
         let made = mp4::read(&path).map_err(|reason| damaged(&representation.id, reason))?;
         representation.codecs.clone_from(&made.codecs);
         representation.actual_bps = made.bits_per_second();
@@ -179,6 +196,7 @@ pub fn package(
         duration_s: indices[0].duration().as_secs_f64(),
         segments: indices[0].entries.len(),
         representations,
+        notes: source.notes(),
     };
     let text = manifest::write(&package.representations, &indices, settings.layout);
     let path = work.path().join(MANIFEST);

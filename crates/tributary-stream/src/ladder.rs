@@ -14,6 +14,7 @@ use core::time::Duration;
 use std::path::PathBuf;
 use thiserror::Error;
 use tributary_tiles::program::ProgramError;
+use tributary_tiles::source::SourceError;
 use tributary_types::{Bitrate, Rng};
 
 /// Source of the video.
@@ -65,6 +66,9 @@ pub enum LadderError {
         /// The system's reason.
         source: std::io::Error,
     },
+    /// The pictures are stored in a way that is not converted.
+    #[error(transparent)]
+    Stored(SourceError),
     /// ffmpeg cannot read the file as video.
     #[error("{path} is not a video that ffmpeg can read: {reason}")]
     NotVideo {
@@ -119,6 +123,18 @@ pub enum LadderError {
     },
 }
 
+impl From<SourceError> for LadderError {
+    fn from(error: SourceError) -> Self {
+        match error {
+            SourceError::Unreadable { path, source } => Self::Unreadable { path, source },
+            SourceError::NotVideo { path, reason } => Self::NotVideo { path, reason },
+            SourceError::NoPicture { path } => Self::NoPicture { path },
+            SourceError::Program(error) => Self::Program(error),
+            stored @ SourceError::Stored { .. } => Self::Stored(stored),
+        }
+    }
+}
+
 /// GoPs of one video at several bitrates, in memory.
 #[derive(Clone, Debug)]
 pub struct Ladder {
@@ -126,6 +142,7 @@ pub struct Ladder {
     gops: Vec<Vec<Bytes>>,
     representations: Vec<Representation>,
     gop_duration: Duration,
+    notes: Vec<String>,
 }
 
 impl Ladder {
@@ -142,16 +159,17 @@ impl Ladder {
     ) -> Result<Self, LadderError> {
         check(settings)?;
         let directory = cache::place(source, settings)?;
-        if let Some(streams) = cache::load(&directory, settings.rates.len())
-            && let Ok(ladder) = Self::from_streams(&settings.rates, streams)
-        {
-            progress(1.0);
-            return Ok(ladder);
-        }
+        // Also when the ladder is in the cache, because the notes are not.
         let picture = match source {
             Source::Scene => ffmpeg::scene_picture(settings),
             Source::File(path) => ffmpeg::probe(path, settings)?,
         };
+        if let Some(streams) = cache::load(&directory, settings.rates.len())
+            && let Ok(ladder) = Self::from_streams(&settings.rates, streams)
+        {
+            progress(1.0);
+            return Ok(Self { notes: picture.notes, ..ladder });
+        }
         let work = cache::Work::new(&settings.cache)?;
         ffmpeg::encode(source, &picture, settings, (work.path(), progress))?;
         let streams = cache::load(work.path(), settings.rates.len())
@@ -159,7 +177,13 @@ impl Ladder {
         let ladder = Self::from_streams(&settings.rates, streams)?;
         work.keep(&directory)?;
         progress(1.0);
-        Ok(ladder)
+        Ok(Self { notes: picture.notes, ..ladder })
+    }
+
+    /// What was converted because the source's pictures are not stored as they are shown.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// A ladder of pseudo-random GoPs of exactly the nominal sizes, for tests and benchmarks; not decodable.
@@ -177,7 +201,7 @@ impl Ladder {
             .collect();
         let representations =
             rates.iter().map(|r| Representation { nominal: *r, real: *r, filler: 0.0 }).collect();
-        Self { rates: rates.to_vec(), gops, representations, gop_duration }
+        Self { rates: rates.to_vec(), gops, representations, gop_duration, notes: Vec::new() }
     }
 
     /// Splits one byte stream per rate into GoPs and checks each of them.
@@ -213,7 +237,8 @@ impl Ladder {
             return Err(LadderError::TooShort("the video".to_owned()));
         }
         gops.iter_mut().for_each(|g| g.truncate(count));
-        Ok(Self { rates: rates.to_vec(), gops, representations, gop_duration: Duration::from_secs(1) })
+        let (rates, gop_duration) = (rates.to_vec(), Duration::from_secs(1));
+        Ok(Self { rates, gops, representations, gop_duration, notes: Vec::new() })
     }
 
     /// Nominal bitrates, ascending.

@@ -10,7 +10,6 @@ mod estimate;
 mod finish;
 mod manifest;
 mod plan;
-mod probe;
 mod reference;
 mod tiles;
 mod untiled;
@@ -36,6 +35,7 @@ use crate::mp4::InitError;
 use crate::program::ProgramError;
 use crate::rate::FrameRate;
 use crate::record::compared;
+use crate::source::{SourceError, View};
 use crate::video::{TiledError, TiledVideo};
 
 use plan::Plan;
@@ -93,10 +93,15 @@ pub enum IngestError {
         /// The file.
         path: PathBuf,
     },
+    /// The pictures are stored in a way that is not converted.
+    #[error(transparent)]
+    Stored(SourceError),
     /// The picture is not a 360° picture.
     #[error(
-        "{path} is {width}×{height}; an equirectangular 360° video is twice as wide as high \
-         (--any-aspect takes it all the same)"
+        "{path}{part} is {width}×{height}; an equirectangular 360° video is twice as wide as high{stereo} \
+         (--any-aspect takes it all the same)",
+        part = view.map(|view| format!(": {view}")).unwrap_or_default(),
+        stereo = about_stereo(*view, *width, *height),
     )]
     Aspect {
         /// The file.
@@ -105,6 +110,8 @@ pub enum IngestError {
         width: usize,
         /// Height in pixels.
         height: usize,
+        /// The view, if the pictures are stereo.
+        view: Option<View>,
     },
     /// The picture cannot be divided into equal tiles of even size.
     #[error(
@@ -205,6 +212,32 @@ pub enum IngestError {
     /// The written files cannot be read back.
     #[error(transparent)]
     Read(#[from] TiledError),
+}
+
+/// What a shape that stereo videos have may mean.
+fn about_stereo(view: Option<View>, width: usize, height: usize) -> &'static str {
+    match view {
+        Some(_) => ": this one may be a hemisphere (VR180), which has no picture behind the viewer",
+        None if width == height => {
+            "; if it has two views, one above the other, take one of them: ffmpeg -i IN -vf stereo3d=abl:ml OUT"
+        }
+        None if width == 4 * height => {
+            "; if it has two views beside each other, take one of them: ffmpeg -i IN -vf stereo3d=sbsl:ml OUT"
+        }
+        None => "",
+    }
+}
+
+impl From<SourceError> for IngestError {
+    fn from(error: SourceError) -> Self {
+        match error {
+            SourceError::Unreadable { path, source } => Self::Unreadable { path, source },
+            SourceError::NotVideo { path, reason } => Self::NotVideo { path, reason },
+            SourceError::NoPicture { path } => Self::NoPicture { path },
+            SourceError::Program(error) => Self::Program(error),
+            stored @ SourceError::Stored { .. } => Self::Stored(stored),
+        }
+    }
 }
 
 /// Makes a tiled video of the file `source` in `directory`, resumes an ingest that was stopped there, or

@@ -1,8 +1,8 @@
 //! Tiled 360° video on disk: turns any equirectangular file into independently coded tiles × qualities ×
 //! one-second GoPs with a table of their measured sizes and errors, and reads it back tile by tile.
 //!
-//! [`TiledVideo`] reads and checks a directory, [`decode`] decodes tiles that arrived, and [`program`] runs
-//! ffmpeg. Sending and choosing tiles is not part of this crate. The layout is described in
+//! [`TiledVideo`] reads and checks a directory, [`decode`] decodes tiles that arrived, [`source`] reads how the pictures
+//! of any video file are stored, and [`program`] runs ffmpeg. Sending and choosing tiles is not part of this crate. The layout is described in
 //! `docs/models/tiled-video.md`; sources: ISO/IEC 14496-12 and -15 (files), ISO/IEC 23009-1 (MPD and its
 //! annex H, spatial relationships), the OWS paper §4 (tiles, QPs, GoPs).
 
@@ -18,6 +18,7 @@ pub mod patch;
 pub mod program;
 mod rate;
 pub mod record;
+pub mod source;
 mod video;
 
 pub use decode::{DecodeError, Pictures, TileData};

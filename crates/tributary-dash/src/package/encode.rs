@@ -5,8 +5,9 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use serde::Deserialize;
-use tributary_tiles::program::{self, ProgramError, complaint, hear, name_of, start};
+use tributary_tiles::FrameRate;
+use tributary_tiles::program::{ProgramError, complaint, hear, name_of, start};
+use tributary_tiles::source::{self, Upright, Use};
 
 use super::{PackageError, Representation, SEGMENT, Settings};
 
@@ -15,66 +16,43 @@ const HEIGHTS: [(u32, u32); 5] = [(128, 240), (369, 360), (779, 480), (1700, 720
 
 /// The video to be packaged.
 pub(super) struct Source {
-    width: u32,
-    height: u32,
-    /// Duration, if the file states it.
-    duration: Option<f64>,
+    upright: Upright,
+    rate: FrameRate,
 }
 
-#[derive(Deserialize)]
-struct Probe {
-    #[serde(default)]
-    streams: Vec<Stream>,
-    format: Option<Format>,
-}
-
-#[derive(Deserialize)]
-struct Stream {
-    width: Option<u32>,
-    height: Option<u32>,
-}
-
-#[derive(Deserialize)]
-struct Format {
-    duration: Option<String>,
+impl Source {
+    /// What was converted, for the user.
+    pub(super) fn notes(&self) -> Vec<String> {
+        self.upright.notes.clone()
+    }
 }
 
 /// Inspects the file.
 pub(super) fn probe(path: &Path) -> Result<Source, PackageError> {
-    let mut command = Command::new("ffprobe");
-    command.args([
-        "-v",
-        "error",
-        "-protocol_whitelist",
-        "file,pipe",
-        "-of",
-        "json",
-        "-select_streams",
-        "V:0",
-    ]);
-    command.args(["-show_entries", "stream=width,height:format=duration", "-i"]).arg(name_of(path));
-    let not_video = |reason: String| PackageError::NotVideo { path: path.to_owned(), reason };
-    let output = match program::run("ffprobe", &mut command, b"") {
-        Err(ProgramError::Failed { reason, .. }) => return Err(not_video(reason)),
-        other => other?,
-    };
-    let probe: Probe = serde_json::from_slice(&output).map_err(|error| not_video(error.to_string()))?;
-    let video = probe.streams.first();
-    let (width, height) = video
-        .and_then(|video| Some((video.width?, video.height?)))
-        .filter(|(width, height)| (16..=16_384).contains(width) && (16..=16_384).contains(height))
-        .ok_or_else(|| not_video("it has no pictures of 16 to 16384 pixels a side".to_owned()))?;
-    let duration = probe.format.and_then(|format| format.duration?.parse().ok());
-    Ok(Source { width, height, duration: duration.filter(|seconds: &f64| *seconds > 0.0) })
+    let (mut upright, times) = source::probe(path, Use::Flat)?;
+    let not_video =
+        |reason: &str| PackageError::NotVideo { path: path.to_owned(), reason: reason.to_owned() };
+    let (width, height) = upright.size;
+    if !(16..=16_384).contains(&width) || !(16..=16_384).contains(&height) {
+        return Err(not_video("it has no pictures of 16 to 16384 pixels a side"));
+    }
+    let no_rate =
+        "it does not say how many pictures it has a second; say it with ffmpeg -r RATE -i IN -c copy OUT";
+    let rate = times.rate.ok_or_else(|| not_video(no_rate))?;
+    if !times.constant {
+        upright.notes.push(format!("resampled from a variable rate to {rate} pictures a second"));
+    }
+    Ok(Source { upright, rate })
 }
 
 /// The representations of a ladder. The bitrate determines the height, which is never above the source's.
 fn representations(source: &Source, ladder: &[u32]) -> Vec<Representation> {
     let even = |pixels: u32| (pixels & !1).max(16);
+    let (whole_width, whole_height) = (source.upright.size.0 as u64, source.upright.size.1 as u32);
     let of = |(at, kbps): (usize, &u32)| {
         let allowed = HEIGHTS.iter().find(|(most, _)| kbps <= most).map_or(1080, |(_, height)| *height);
-        let height = even(source.height.min(allowed));
-        let width = u64::from(source.width) * u64::from(height) / u64::from(source.height);
+        let height = even(whole_height.min(allowed));
+        let width = whole_width * u64::from(height) / u64::from(whole_height);
         Representation {
             id: (at + 1).to_string(),
             nominal_bps: u64::from(*kbps) * 1000,
@@ -89,7 +67,12 @@ fn representations(source: &Source, ladder: &[u32]) -> Vec<Representation> {
 
 /// The arguments of one ffmpeg process, which decodes once and encodes every representation, with key pictures at the
 /// same times.
-fn arguments(video: &Path, of: &[Representation], settings: &Settings, into: &Path) -> Vec<OsString> {
+fn arguments(
+    (video, source): (&Path, &Source),
+    of: &[Representation],
+    settings: &Settings,
+    into: &Path,
+) -> Vec<OsString> {
     let mut all: Vec<OsString> = Vec::new();
     let mut add = |items: &[&str]| all.extend(items.iter().map(OsString::from));
     add(&["-nostdin", "-v", "error", "-y", "-progress", "pipe:1", "-stats_period", "0.2"]);
@@ -97,9 +80,12 @@ fn arguments(video: &Path, of: &[Representation], settings: &Settings, into: &Pa
     if let Some(seconds) = settings.seconds {
         add(&["-t", &seconds.to_string()]);
     }
-    add(&["-i"]);
+    add(&["-noautorotate", "-i"]);
     all.push(name_of(video));
-    let mut filter = format!("[0:V:0]setpts=PTS-STARTPTS,format=yuv420p,split={}", of.len());
+    let upright: String = source.upright.filters.iter().map(|filter| format!("{filter},")).collect();
+    // Times may begin anywhere, and the rate of the filters' output would be the time base of an uneven input.
+    let mut filter =
+        format!("[0:V:0]{upright}setpts=PTS-STARTPTS,fps={},format=yuv420p,split={}", source.rate, of.len());
     for at in 0..of.len() {
         filter.push_str(&format!("[s{at}]"));
     }
@@ -135,14 +121,15 @@ pub(super) fn encode(
 ) -> Result<Vec<Representation>, PackageError> {
     let representations = representations(source, &settings.ladder);
     let mut command = Command::new("ffmpeg");
-    command.args(arguments(video, &representations, settings, into));
+    command.args(arguments((video, source), &representations, settings, into));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     // Killed when it goes out of scope, also when `Stopped` is returned.
     let mut child = start("ffmpeg", &mut command)?;
     let output = child.stdout.take();
     let complaints = hear(child.stderr.take());
     let asked = settings.seconds.map(f64::from);
-    let total = source.duration.map_or(asked, |all| Some(asked.map_or(all, |asked| asked.min(all))));
+    let total =
+        source.upright.duration_s.map_or(asked, |all| Some(asked.map_or(all, |asked| asked.min(all))));
     for line in output.into_iter().flat_map(|output| BufReader::new(output).lines()).map_while(Result::ok) {
         if stop() {
             return Err(PackageError::Stopped);

@@ -44,6 +44,22 @@ pub(super) fn read(path: &Path) -> Result<Made, Mp4Error> {
     header_of(&header)
 }
 
+/// Removes rotation and mirrors from the display matrix of the only track (ISO/IEC 14496-12 §8.3.2). Its pictures are
+/// upright, but some versions of ffmpeg copy the source's matrix.
+pub(super) fn set_upright(path: &Path) -> Result<(), Mp4Error> {
+    let file = File::options().read(true).write(true).open(path)?;
+    let mut header = Vec::new();
+    (&file).take(HEADER).read_to_end(&mut header)?;
+    let at = header.windows(4).position(|name| name == b"tkhd").ok_or(Mp4Error::Missing("tkhd"))?;
+    // Version 1 has three times of 64 bits before the matrix.
+    let matrix = at + if header.get(at + 4) == Some(&1) { 56 } else { 44 };
+    if matrix + 36 > header.len() {
+        return Err(Mp4Error::Missing("tkhd"));
+    }
+    let upright = [1_u32 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30].map(u32::to_be_bytes).concat();
+    Ok(file.write_all_at(&upright, matrix as u64)?)
+}
+
 fn header_of(header: &[u8]) -> Result<Made, Mp4Error> {
     let (mut at, mut moov) = (0, None);
     while let Some(start) = header.get(at..at + 8) {

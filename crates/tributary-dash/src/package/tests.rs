@@ -91,6 +91,106 @@ fn a_single_file_has_its_index_where_the_manifest_says() {
     }
 }
 
+/// Makes `name` from a source of ffmpeg's.
+fn clip(directory: &Path, name: &str, source: &str, output: &[&str]) -> PathBuf {
+    let path = directory.join(name);
+    let mut command = Command::new("ffmpeg");
+    command.args(["-nostdin", "-v", "error", "-f", "lavfi", "-i", source]).args(output).arg(&path);
+    assert!(command.status().expect("ffmpeg is installed: scripts/setup").success(), "{name}");
+    path
+}
+
+/// Packages `video` in one quality. Returns the package, and the grey pictures of its only segment file.
+fn packaged(video: &Path) -> (Package, Vec<u8>) {
+    let out = video.with_extension("title");
+    let settings = Settings {
+        ladder: vec![800],
+        preset: "ultrafast".to_owned(),
+        layout: Layout::SingleFile,
+        seconds: None,
+    };
+    let made = package(video, &out, &settings, (&mut |_| {}, &|| false)).unwrap();
+    let mut command = Command::new("ffmpeg");
+    command.args(["-nostdin", "-v", "error", "-i"]).arg(out.join("1.mp4"));
+    let output = command
+        .args(["-fps_mode", "passthrough", "-pix_fmt", "gray", "-f", "rawvideo", "-"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    (made, output.stdout)
+}
+
+const X264: [&str; 6] = ["-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p"];
+
+#[test]
+fn a_video_that_lies_on_its_side_is_packaged_upright() {
+    let directory = tempfile::tempdir().unwrap();
+    // White on the left, stored so that it is to be turned by 90°: white is then at the top.
+    let picture = "color=black:s=64x32:r=10:d=1,drawbox=w=32:h=32:c=white:t=fill";
+    let video = clip(directory.path(), "lying.mp4", picture, &X264);
+    let mut bytes = std::fs::read(&video).unwrap();
+    let header = bytes.windows(4).position(|name| name == b"tkhd").unwrap() + 44;
+    let matrix = [0_i32, 1 << 16, 0, -(1 << 16), 0, 0].iter().flat_map(|number| number.to_be_bytes());
+    bytes.splice(header..header + 24, matrix.collect::<Vec<_>>());
+    std::fs::write(&video, bytes).unwrap();
+    let (made, pictures) = packaged(&video);
+    let one = &made.representations[0];
+    assert_eq!((one.width, one.height, pictures.len()), (32, 64, 10 * 32 * 64));
+    let (top, bottom) = pictures[..32 * 64].split_at(32 * 32);
+    let mean = |part: &[u8]| part.iter().map(|grey| usize::from(*grey)).sum::<usize>() / part.len();
+    assert!(mean(top) > 200 && mean(bottom) < 40, "{} and {}", mean(top), mean(bottom));
+    assert_eq!(made.notes, ["turned upright (transpose=clock)"]);
+}
+
+#[test]
+fn a_recording_that_names_no_rate_has_as_many_pictures_as_it_had() {
+    let directory = tempfile::tempdir().unwrap();
+    // As browsers record: uneven whole milliseconds, and a track without a default duration.
+    let uneven = "settb=1/1000,setpts='floor(N*1000/30+7*sin(N*2.3))'";
+    let codec = ["-c:v", "libvpx", "-deadline", "realtime", "-cpu-used", "8", "-b:v", "300k"];
+    let times = ["-vf", uneven, "-fps_mode", "passthrough", "-enc_time_base", "1:1000"];
+    let output = [&times[..], &codec].concat();
+    let video = clip(directory.path(), "recorded.webm", "testsrc2=s=64x32:r=30:d=4", &output);
+    let mut bytes = std::fs::read(&video).unwrap();
+    let at = bytes.windows(3).position(|id| id == [0x23, 0xE3, 0x83]).expect("a default duration");
+    let size = bytes[at + 3] & 0x7F;
+    // An empty element of the same length.
+    bytes[at..at + 2].copy_from_slice(&[0xEC, 0x80 | (size + 2)]);
+    bytes[at + 2..at + 4 + usize::from(size)].fill(0);
+    std::fs::write(&video, bytes).unwrap();
+    let (made, pictures) = packaged(&video);
+    assert!((118..=121).contains(&(pictures.len() / (64 * 32))), "{} pictures", pictures.len() / (64 * 32));
+    assert!((made.duration_s - 4.0).abs() < 0.1, "{}", made.duration_s);
+    assert_eq!(made.notes, ["resampled from a variable rate to 30/1 pictures a second"]);
+}
+
+#[test]
+fn times_that_begin_late_and_other_ways_to_store_a_picture_are_converted() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = "testsrc2=s=64x32:r=10:d=2";
+    let late = clip(directory.path(), "late.mkv", source, &[&X264[..], &["-output_ts_offset", "5"]].concat());
+    let (made, pictures) = packaged(&late);
+    assert_eq!((pictures.len() / (64 * 32), made.notes.len()), (20, 0));
+    assert!((made.duration_s - 2.0).abs() < 0.01, "{}", made.duration_s);
+    let wide = clip(directory.path(), "wide.mp4", source, &[&X264[..], &["-vf", "setsar=2"]].concat());
+    let (made, _) = packaged(&wide);
+    assert_eq!((made.representations[0].width, made.representations[0].height), (128, 32));
+    let stereo = ["-metadata:s:v", "stereo_mode=left_right"];
+    let eyes = clip(directory.path(), "eyes.mkv", source, &[&X264[..], &stereo].concat());
+    let (made, _) = packaged(&eyes);
+    assert_eq!((made.representations[0].width, made.notes.len()), (32, 1), "{:?}", made.notes);
+    let mixed = clip(
+        directory.path(),
+        "mixed.mkv",
+        source,
+        &[&X264[..], &["-metadata:s:v", "stereo_mode=checkerboard_lr"]].concat(),
+    );
+    let settings = Settings { ladder: vec![800], ..Settings::default() };
+    let error =
+        package(&mixed, &directory.path().join("none"), &settings, (&mut |_| {}, &|| false)).unwrap_err();
+    assert!(error.to_string().contains("convert it first: ffmpeg -i IN -vf stereo3d="), "{error}");
+}
+
 #[test]
 fn invalid_input_is_refused_with_the_reason_and_leaves_no_files() {
     let directory = tempfile::tempdir().unwrap();

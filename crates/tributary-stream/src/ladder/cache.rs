@@ -29,8 +29,12 @@ pub(super) fn place(source: &Source, settings: &LadderSettings) -> Result<PathBu
     );
     match source {
         Source::Scene => digest.update(b"scene"),
-        Source::File(path) => hash_file(path, &mut digest)
-            .map_err(|source| LadderError::Unreadable { path: path.clone(), source })?,
+        Source::File(path) => {
+            // The conversion of stored to upright pictures is a part of the recipe.
+            digest.update(b"upright-1");
+            let unreadable = |source| LadderError::Unreadable { path: path.clone(), source };
+            hash_file(path, &mut digest).map_err(unreadable)?;
+        }
     }
     let name: String = digest.finish().as_ref()[..16].iter().map(|b| format!("{b:02x}")).collect();
     Ok(settings.cache.join(name))

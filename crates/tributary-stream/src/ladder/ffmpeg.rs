@@ -3,12 +3,12 @@
 use super::cache::file_name;
 use super::{FRAME_RATE, LadderError, LadderSettings, Source};
 use crate::scene::Scene;
-use serde::Deserialize;
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use tributary_tiles::program::{self, ProgramError, complaint, hear, name_of, start};
+use tributary_tiles::program::{self, complaint, hear, name_of, start};
+use tributary_tiles::source::{self, Upright, Use};
 
 /// Width of the rendered scene if none is set.
 const SCENE_WIDTH: u32 = 2048;
@@ -19,6 +19,10 @@ pub(super) struct Picture {
     height: u32,
     /// Whether the content is shorter than one GoP and must be repeated to fill it.
     repeat: bool,
+    /// Filters that make the stored pictures upright.
+    upright: Vec<String>,
+    /// What is converted, for the user.
+    pub(super) notes: Vec<String>,
 }
 
 /// Rounds to an even number of at least 16, because 4:2:0 pictures have even sizes.
@@ -28,61 +32,30 @@ fn even(pixels: u32) -> u32 {
 
 pub(super) fn scene_picture(settings: &LadderSettings) -> Picture {
     let width = even(settings.width.unwrap_or(SCENE_WIDTH)) & !3;
-    Picture { width, height: width / 2, repeat: false }
+    Picture { width, height: width / 2, repeat: false, upright: Vec::new(), notes: Vec::new() }
 }
 
-#[derive(Deserialize)]
-struct Probe {
-    #[serde(default)]
-    streams: Vec<ProbeStream>,
-    format: Option<ProbeFormat>,
-}
-
-#[derive(Deserialize)]
-struct ProbeStream {
-    codec_type: Option<String>,
-    width: Option<u32>,
-    height: Option<u32>,
-}
-
-#[derive(Deserialize)]
-struct ProbeFormat {
-    duration: Option<String>,
-}
-
-/// Probes a file: picture size, whether it is a 360° video, duration.
+/// Probes a file: its upright picture, whether it is a 360° video, duration.
 pub(super) fn probe(path: &Path, settings: &LadderSettings) -> Result<Picture, LadderError> {
-    let mut command = Command::new("ffprobe");
-    command.args(["-v", "error", "-protocol_whitelist", "file,pipe", "-of", "json"]);
-    command
-        .args(["-show_entries", "stream=codec_type,width,height:format=duration", "-i"])
-        .arg(name_of(path));
-    let not_video = |reason: String| LadderError::NotVideo { path: path.to_owned(), reason };
-    let output = match program::run("ffprobe", &mut command, b"") {
-        Err(ProgramError::Failed { reason, .. }) => return Err(not_video(reason)),
-        other => other?,
-    };
-    let probe: Probe = serde_json::from_slice(&output).map_err(|e| not_video(e.to_string()))?;
-    let video = probe.streams.iter().find(|s| s.codec_type.as_deref() == Some("video"));
-    let Some(video) = video else { return Err(LadderError::NoPicture { path: path.to_owned() }) };
-    let (Some(width @ 1..), Some(height @ 1..)) = (video.width, video.height) else {
-        return Err(not_video("its pictures have no size".to_owned()));
-    };
+    let of = if settings.any_aspect { Use::Flat } else { Use::Sphere };
+    let upright = source::upright(path, of)?;
+    let (width, height) = (upright.size.0 as u32, upright.size.1 as u32);
     // One per cent of tolerance: it accepts 3840×1906 (cropped at the poles) and rejects 1920×1080 (flat).
     if !settings.any_aspect && width.abs_diff(height.saturating_mul(2)) > width / 50 {
         return Err(LadderError::Aspect { path: path.to_owned(), width, height });
     }
-    let duration: Option<f64> = probe.format.and_then(|f| f.duration?.parse().ok());
     let (width, height) = match settings.width {
         Some(asked) => (asked, (u64::from(asked) * u64::from(height) / u64::from(width)).min(8192) as u32),
         None => (width, height),
     };
-    Ok(Picture { width: even(width), height: even(height), repeat: duration.is_some_and(|d| d < 1.05) })
+    let repeat = upright.duration_s.is_some_and(|seconds| seconds < 1.05);
+    let Upright { filters, notes, .. } = upright;
+    Ok(Picture { width: even(width), height: even(height), repeat, upright: filters, notes })
 }
 
 /// The arguments of one ffmpeg process that decodes once and encodes every representation.
 fn arguments(source: &Source, picture: &Picture, settings: &LadderSettings, into: &Path) -> Vec<OsString> {
-    let Picture { width, height, repeat } = *picture;
+    let Picture { width, height, repeat, .. } = *picture;
     let mut all: Vec<OsString> = Vec::new();
     let mut add = |items: &[&str]| all.extend(items.iter().map(OsString::from));
     add(&["-nostdin", "-v", "error", "-y", "-progress", "pipe:1", "-protocol_whitelist", "file,pipe"]);
@@ -95,14 +68,15 @@ fn arguments(source: &Source, picture: &Picture, settings: &LadderSettings, into
             if repeat {
                 add(&["-stream_loop", "-1"]);
             }
-            add(&["-i"]);
+            add(&["-noautorotate", "-i"]);
             all.push(name_of(path));
         }
     }
     let count = settings.rates.len();
     let outputs: String = (0..count).map(|i| format!("[v{i}]")).collect();
+    let upright: String = picture.upright.iter().map(|filter| format!("{filter},")).collect();
     let filter = format!(
-        "[0:v:0]fps={FRAME_RATE},scale={width}:{height}:flags=bilinear,setsar=1,format=yuv420p,split={count}{outputs}"
+        "[0:V:0]{upright}fps={FRAME_RATE},scale={width}:{height}:flags=bilinear,setsar=1,format=yuv420p,split={count}{outputs}"
     );
     all.extend(["-filter_complex".into(), filter.into()]);
     let frames = (FRAME_RATE * if repeat { 1 } else { settings.seconds }).to_string();

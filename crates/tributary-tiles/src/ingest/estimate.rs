@@ -31,7 +31,9 @@ pub(super) fn estimate(source: &std::path::Path, plan: &Plan, jobs: usize) -> Op
     let mut command = Command::new("ffmpeg");
     command.args(["-nostdin", "-v", "error", "-protocol_whitelist", "file,pipe", "-threads", "1"]);
     let middle = plan.rate.seconds_of(plan.gops / 2 * plan.pictures_per_gop);
-    command.args(["-noaccurate_seek", "-ss", &middle.to_string(), "-i"]).arg(name_of(source));
+    command
+        .args(["-noaccurate_seek", "-ss", &middle.to_string(), "-noautorotate", "-i"])
+        .arg(name_of(source));
     let ends: String = (0..names.len()).map(|n| format!("[o{n}]")).collect();
     let graph = format!("[0:V:0]{},split={}{ends}", reference::filter(plan), names.len());
     command.args(["-filter_complex_threads", "1", "-filter_complex", &graph]);

@@ -8,12 +8,12 @@ use aws_lc_rs::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 use tributary_video::tiles::TileGrid;
 
-use super::probe::{self, Probe};
 use super::{IngestError, PRESETS, Settings};
 use crate::encode::Encoder;
 use crate::layout::hex;
 use crate::rate::FrameRate;
 use crate::record::SourceInfo;
+use crate::source::{self, Times, Upright, Use};
 
 /// The longest side of a picture that libx264 accepts, pixels.
 const LONGEST_SIDE: usize = 16_384;
@@ -28,6 +28,9 @@ pub(super) struct Plan {
     pub(super) grid: TileGrid,
     pub(super) qps: Vec<u8>,
     pub(super) size: (usize, usize),
+    /// Filters that make the stored pictures upright.
+    #[serde(default)]
+    pub(super) upright: Vec<String>,
     pub(super) rate: FrameRate,
     pub(super) pictures_per_gop: usize,
     /// Expected number of GoPs; an estimate for a resampled file.
@@ -43,32 +46,46 @@ pub(super) struct Plan {
 impl Plan {
     /// Checks `settings` with the file.
     pub(super) fn of(path: &Path, settings: &Settings) -> Result<Self, IngestError> {
-        let probe = probe::probe(path)?;
-        let mut notes = Vec::new();
-        let size = size(path, &probe, settings)?;
-        if size != (probe.width, probe.height) {
+        let (upright, times) = source::probe(path, Use::Sphere)?;
+        let mut notes = upright.notes.clone();
+        let size = size(path, &upright, settings)?;
+        if size != upright.size {
             let (width, height) = size;
-            notes.push(format!("scaled from {}×{} to {width}×{height}", probe.width, probe.height));
+            notes.push(format!("scaled from {}×{} to {width}×{height}", upright.size.0, upright.size.1));
         }
         let no_rate = || IngestError::Setting {
             name: "--rate",
             reason: "the file does not say how many pictures it has a second; say it".to_owned(),
         };
-        let rate = settings.rate.or(probe.rate).ok_or_else(no_rate)?;
-        let resample = !probe.constant || probe.rate.is_some_and(|own| own != rate);
+        let rate = settings.rate.or(times.rate).ok_or_else(no_rate)?;
+        let resample = !times.constant || times.rate.is_some_and(|own| own != rate);
         if resample {
-            let what = if probe.constant { "another" } else { "a variable" };
+            let what = if times.constant { "another" } else { "a variable" };
             notes.push(format!("resampled from {what} rate to {rate} pictures a second"));
         }
         let pictures_per_gop = rate.pictures_per_second();
         let limit = settings.seconds.map(|seconds| seconds as usize * pictures_per_gop);
-        let gops = whole_gops(path, &probe, (rate, resample, limit))?;
+        let gops = whole_gops(path, &times, (rate, resample, limit))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let unreadable = |source| IngestError::Unreadable { path: path.to_owned(), source };
         let (bytes, sha256) = sum(path).map_err(unreadable)?;
-        let source = SourceInfo { name, bytes, sha256, width: probe.width, height: probe.height };
+        let source = SourceInfo { name, bytes, sha256, width: upright.stored.0, height: upright.stored.1 };
         let (grid, qps, preset) = (settings.grid, settings.qps.clone(), settings.preset.clone());
-        Ok(Self { source, grid, qps, size, rate, pictures_per_gop, gops, limit, resample, preset, notes })
+        let upright = upright.filters;
+        Ok(Self {
+            source,
+            grid,
+            qps,
+            size,
+            upright,
+            rate,
+            pictures_per_gop,
+            gops,
+            limit,
+            resample,
+            preset,
+            notes,
+        })
     }
 
     pub(super) fn encoder(&self) -> Encoder {
@@ -98,11 +115,11 @@ pub(super) fn check(settings: &Settings) -> Result<(), IngestError> {
     Ok(())
 }
 
-fn size(path: &Path, probe: &Probe, settings: &Settings) -> Result<(usize, usize), IngestError> {
-    let Probe { width, height, .. } = *probe;
+fn size(path: &Path, upright: &Upright, settings: &Settings) -> Result<(usize, usize), IngestError> {
+    let (width, height) = upright.size;
     // A tolerance of 1 %: 3840×1906 is a panorama cropped at the poles, 1920×1080 is flat.
     if !settings.any_aspect && width.abs_diff(height.saturating_mul(2)) > width / 50 {
-        return Err(IngestError::Aspect { path: path.to_owned(), width, height });
+        return Err(IngestError::Aspect { path: path.to_owned(), width, height, view: upright.view });
     }
     let (width, height) = settings.size.unwrap_or((width, height));
     let (columns, rows) = (settings.grid.columns(), settings.grid.rows());
@@ -124,13 +141,13 @@ fn size(path: &Path, probe: &Probe, settings: &Settings) -> Result<(usize, usize
 /// Number of whole GoPs in the file.
 fn whole_gops(
     path: &Path,
-    probe: &Probe,
+    times: &Times,
     (rate, resample, limit): (FrameRate, bool, Option<usize>),
 ) -> Result<usize, IngestError> {
     let needed = rate.pictures_per_second();
-    let Probe { announced, found, .. } = *probe;
+    let Times { announced, found, .. } = *times;
     // At the output's rate.
-    let ratio = if resample { probe.rate.map_or(1.0, |own| rate.as_f64() / own.as_f64()) } else { 1.0 };
+    let ratio = if resample { times.rate.map_or(1.0, |own| rate.as_f64() / own.as_f64()) } else { 1.0 };
     let available = (found as f64 * ratio) as usize;
     if let Some(announced) = announced {
         // Edit lists and rounded durations hide a few pictures.

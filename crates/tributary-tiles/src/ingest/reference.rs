@@ -45,7 +45,8 @@ pub(super) fn make(
 
 fn command(source: &Path, plan: &Plan, jobs: usize) -> Command {
     let mut command = Command::new("ffmpeg");
-    command.args(["-nostdin", "-v", "error", "-protocol_whitelist", "file,pipe", "-i"]).arg(name_of(source));
+    command.args(["-nostdin", "-v", "error", "-protocol_whitelist", "file,pipe", "-noautorotate", "-i"]);
+    command.arg(name_of(source));
     command.args(["-map", "0:V:0", "-an", "-sn", "-vf", &filter(plan), "-fps_mode", "passthrough"]);
     if let Some(limit) = plan.limit {
         command.args(["-frames:v", &limit.to_string()]);
@@ -54,11 +55,13 @@ fn command(source: &Path, plan: &Plan, jobs: usize) -> Command {
     command
 }
 
-/// The filters that convert the source to the plan's rate and size.
+/// The filters that convert the source to upright pictures of the plan's rate and size. The input is not rotated by
+/// ffmpeg itself.
 pub(super) fn filter(plan: &Plan) -> String {
     let (width, height) = plan.size;
+    let upright: String = plan.upright.iter().map(|filter| format!("{filter},")).collect();
     let resample = if plan.resample { format!("fps={},", plan.rate) } else { String::new() };
-    format!("{resample}scale={width}:{height}:flags=bicubic,setsar=1,format=yuv420p")
+    format!("{upright}{resample}scale={width}:{height}:flags=bicubic,setsar=1,format=yuv420p")
 }
 
 /// Arguments of the lossless output, without its name.

@@ -237,6 +237,9 @@ fn package(arguments: PackageArguments) -> Result<ExitCode> {
         output::line(&serde_json::to_string(&made)?)?;
     } else {
         output::line(&table(&made).to_text())?;
+        for note in &made.notes {
+            output::line(&format!("note: {note}"))?;
+        }
         output::line(&format!("play it: tributary dash serve {}", made.directory().display()))?;
     }
     Ok(ExitCode::SUCCESS)

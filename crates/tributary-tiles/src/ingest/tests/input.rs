@@ -10,8 +10,9 @@ fn out(directory: &TempDir) -> PathBuf {
 
 /// The error of an ingest, which must leave nothing behind.
 fn refusal(directory: &TempDir, source: &Path, settings: &Settings) -> IngestError {
-    let error = make(source, settings, &out(directory)).map(drop).expect_err("refused");
-    assert!(!out(directory).exists(), "{error}");
+    let out = directory.path().join("refused");
+    let error = make(source, settings, &out).map(drop).expect_err("refused");
+    assert!(!out.exists(), "{error}");
     error
 }
 
@@ -105,4 +106,27 @@ fn a_directory_with_something_else_is_left_alone() {
     let error = make(&source, &settings(), directory.path()).expect_err("not empty");
     assert!(matches!(error, IngestError::Occupied { .. }), "{error}");
     assert!(!directory.path().join("work").exists());
+}
+
+#[test]
+fn pictures_that_are_not_stored_upright_are_converted_with_a_note() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let stereo = |name: &str, size: &str, mode: &str| {
+        let output = [&CODEC[..], &["-metadata:s:v", mode]].concat();
+        clip(&directory, name, &format!("testsrc2=s={size}:r=5:d=1"), &output)
+    };
+    // Side by side, as VR180 cameras write it: two squares look like one panorama.
+    let hemispheres = stereo("sbs.mkv", "80x40", "stereo_mode=left_right");
+    let error = refusal(&directory, &hemispheres, &settings()).to_string();
+    assert!(error.contains("the left eye of its side-by-side stereo pictures is 40×40"), "{error}");
+    assert!(error.contains("VR180") && error.contains("--any-aspect"), "{error}");
+    let panorama = stereo("tb.mkv", "80x80", "stereo_mode=top_bottom");
+    let video = make(&panorama, &settings(), &out(&directory)).expect("an ingest");
+    assert_eq!((video.size(), video.source().height), ((80, 40), 80));
+    assert_eq!(video.record().notes, ["stereo: the left eye of its top-bottom stereo pictures is taken"]);
+    let unmarked = stereo("unmarked.mkv", "80x80", "title=none");
+    let error = refusal(&directory, &unmarked, &settings());
+    assert!(error.to_string().contains("two views, one above the other"), "{error}");
+    let odd = stereo("odd.mkv", "80x40", "stereo_mode=checkerboard_lr");
+    assert!(matches!(refusal(&directory, &odd, &settings()), IngestError::Stored(_)));
 }
