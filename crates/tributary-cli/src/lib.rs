@@ -5,6 +5,7 @@
 
 pub mod arguments;
 pub mod output;
+pub mod private;
 pub mod progress;
 pub mod quantity;
 

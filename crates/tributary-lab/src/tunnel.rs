@@ -287,7 +287,7 @@ impl Tunnel {
 pub fn write_keys(directory: &Path, names: &[String]) -> Result<(), TunnelError> {
     for name in names {
         let path = directory.join(name);
-        std::fs::write(&path, Key::generate()?.to_line())?;
+        std::fs::write(&path, Key::generate()?.to_line().as_bytes())?;
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
     }
     Ok(())

@@ -1,20 +1,28 @@
 //! The pre-shared key: 256 random bits in a one-line text file.
 //!
 //! The file holds `tributary-key-1:` and 64 hexadecimal digits; empty lines and lines that begin with
-//! `#` are skipped. A key file that others may read is refused, as ssh refuses one.
+//! `#` are skipped. A key file that others may read, or that belongs to another user than this one or root, is refused,
+//! as ssh refuses one. Memory that held a key is overwritten before it is freed.
 
 use std::fmt;
+use std::fs::{File, Metadata};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use thiserror::Error;
+use zeroize::Zeroizing;
 
 /// Prefix of every key line; the number is the version of the format.
 pub const KEY_PREFIX: &str = "tributary-key-1:";
 
-/// A pre-shared key. Never printed by `Debug`.
+/// Most bytes of a key file that are read.
+const MOST: usize = 64 << 10;
+
+/// A pre-shared key. Never printed by `Debug`, and overwritten when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key([u8; 32]);
+pub struct Key(Zeroizing<[u8; 32]>);
 
 /// Why a key cannot be read or made.
 #[derive(Debug, Error)]
@@ -35,6 +43,16 @@ pub enum KeyError {
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
+    },
+    /// The file belongs to another user, who could replace the key.
+    #[error("key file {} belongs to user {owner}, not to this user ({user}) or root; run: chown {user} {}", path.display(), path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// The user whom this process runs as.
+        user: u32,
     },
     /// A line is not a key.
     #[error("{place}: expected `{KEY_PREFIX}` and 64 hexadecimal digits; make one with `tributary keygen`")]
@@ -59,23 +77,25 @@ impl Key {
     /// # Errors
     /// [`KeyError::NoEntropy`].
     pub fn generate() -> Result<Self, KeyError> {
-        let mut bytes = [0; 32];
-        SystemRandom::new().fill(&mut bytes).map_err(|_| KeyError::NoEntropy)?;
+        let mut bytes = Zeroizing::new([0; 32]);
+        SystemRandom::new().fill(&mut *bytes).map_err(|_| KeyError::NoEntropy)?;
         Ok(Self(bytes))
     }
 
     /// The key with these bytes, which must be secret and random.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(bytes)
+        Self(Zeroizing::new(bytes))
     }
 
     /// The line of a key file, without the newline.
     #[must_use]
-    pub fn to_line(&self) -> String {
+    pub fn to_line(&self) -> Zeroizing<String> {
         use fmt::Write;
-        let mut line = String::from(KEY_PREFIX);
-        for byte in self.0 {
+        // With its whole length from the beginning: growing would leave a copy behind.
+        let mut line = Zeroizing::new(String::with_capacity(KEY_PREFIX.len() + 64));
+        line.push_str(KEY_PREFIX);
+        for byte in *self.0 {
             let _ = write!(line, "{byte:02x}");
         }
         line
@@ -88,7 +108,7 @@ impl Key {
     pub fn parse(line: &str, place: &str) -> Result<Self, KeyError> {
         let malformed = || KeyError::Malformed { place: place.to_owned() };
         let digits = line.trim().strip_prefix(KEY_PREFIX).ok_or_else(malformed)?;
-        let mut bytes = [0; 32];
+        let mut bytes = Zeroizing::new([0; 32]);
         if digits.len() != 64 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(malformed());
         }
@@ -104,15 +124,18 @@ impl Key {
     /// # Errors
     /// [`KeyError`] names the file and, where it applies, the line.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
-        use std::os::unix::fs::PermissionsExt;
         let unreadable = |error| KeyError::Unreadable { path: path.to_owned(), error };
-        let metadata = std::fs::metadata(path).map_err(unreadable)?;
-        let mode = metadata.permissions().mode() & 0o777;
+        let mut file = File::open(path).map_err(unreadable)?;
+        // Of the opened file, which cannot be exchanged any more.
+        let metadata = file.metadata().map_err(unreadable)?;
         // The permissions of a pipe (`--key <(…)`) do not matter.
-        if metadata.is_file() && mode & 0o077 != 0 {
-            return Err(KeyError::TooOpen { path: path.to_owned(), mode });
+        if metadata.is_file() {
+            check(path, &metadata, rustix::process::geteuid().as_raw())?;
         }
-        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        // With its whole length from the beginning: growing would leave a copy behind.
+        let length = usize::try_from(metadata.len()).unwrap_or(0).min(MOST) + 1;
+        let mut text = Zeroizing::new(String::with_capacity(length));
+        (&mut file).take(MOST as u64).read_to_string(&mut text).map_err(unreadable)?;
         let line = text.lines().enumerate().find(|(_, l)| !l.trim().is_empty() && !l.starts_with('#'));
         let Some((number, line)) = line else { return Err(KeyError::Empty { path: path.to_owned() }) };
         Self::parse(line, &format!("{}:{}", path.display(), number + 1))
@@ -123,6 +146,18 @@ impl Key {
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
+}
+
+/// Refuses a file that others may read, or that belongs to neither `user` nor root.
+fn check(path: &Path, metadata: &Metadata, user: u32) -> Result<(), KeyError> {
+    let (owner, mode) = (metadata.uid(), metadata.mode() & 0o777);
+    if owner != user && owner != 0 {
+        return Err(KeyError::Foreign { path: path.to_owned(), owner, user });
+    }
+    if mode & 0o077 != 0 {
+        return Err(KeyError::TooOpen { path: path.to_owned(), mode });
+    }
+    Ok(())
 }
 
 impl fmt::Debug for Key {
@@ -141,6 +176,23 @@ mod tests {
         assert_eq!(Key::parse(&key.to_line(), "test").unwrap(), key);
         assert!(!format!("{key:?}").contains(&key.to_line()[20..]));
         assert_ne!(key, Key::generate().unwrap());
+    }
+
+    #[test]
+    fn a_key_file_of_another_user_is_refused() {
+        let path = std::env::temp_dir().join(format!("tributary-key-{}", std::process::id()));
+        std::fs::write(&path, &*Key::generate().unwrap().to_line()).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        let metadata = std::fs::metadata(&path).unwrap();
+        assert!(Key::load(&path).is_ok());
+        std::fs::remove_file(&path).unwrap();
+        assert!(check(&path, &metadata, metadata.uid()).is_ok());
+        let other = check(&path, &metadata, metadata.uid() + 1);
+        // Root may own the key of any user.
+        assert_eq!(other.is_ok(), metadata.uid() == 0);
+        if let Err(error) = other {
+            assert!(error.to_string().contains("chown"), "{error}");
+        }
     }
 
     #[test]

@@ -66,12 +66,12 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
 fn keygen(arguments: &KeygenArguments) -> Result<ExitCode> {
     let key = tributary_net::Key::generate()?.to_line();
     let Some(path) = &arguments.out else {
-        let json = || serde_json::json!({ "key": key }).to_string();
-        output::line(&if arguments.json { json() } else { key })?;
+        let json = || serde_json::json!({ "key": *key }).to_string();
+        output::line(&if arguments.json { json() } else { key.to_string() })?;
         return Ok(ExitCode::SUCCESS);
     };
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    file.and_then(|mut file| file.write_all(format!("{key}\n").as_bytes()))
+    file.and_then(|mut file| file.write_all(key.as_bytes()).and_then(|()| file.write_all(b"\n")))
         .with_context(|| format!("cannot write the key to {}", path.display()))?;
     if arguments.json {
         output::line(&serde_json::json!({ "file": path }).to_string())?;

@@ -195,7 +195,7 @@ fn key_files_are_checked_and_errors_name_file_and_line() {
     };
     assert!(matches!(Key::load(&path), Err(KeyError::Unreadable { .. })));
     let key = Key::generate().unwrap();
-    write(&format!("# lab\n{}\n", key.to_line()), 0o600);
+    write(&format!("# lab\n{}\n", *key.to_line()), 0o600);
     assert_eq!(Key::load(&path).unwrap(), key);
     write("# lab\n\nsecret\n", 0o600);
     let error = Key::load(&path).unwrap_err().to_string();

@@ -27,7 +27,7 @@ fn tiles(arguments: &DemoArguments) -> Result<ExitCode> {
     if viewer.head.is_none() {
         viewer.head = Some(match first(Path::new(HEADS.0), "csv") {
             Some(path) => (path, HEADS.1.to_owned()),
-            None => (demo::generated_head(&cache()).context("the cache")?, "plain".to_owned()),
+            None => (demo::generated_head(&cache()?).context("the cache")?, "plain".to_owned()),
         });
     }
     // Refuse wrong names and traces before the long work begins.
@@ -41,7 +41,7 @@ fn tiles(arguments: &DemoArguments) -> Result<ExitCode> {
         Some(directory) => directory.clone(),
         None => {
             let mut told = |share: f64| progress.at(0.3 * share, "cutting the video into tiles");
-            let tiles = demo::tiles_of(video.as_deref(), arguments.any_aspect, &cache(), &mut told)?;
+            let tiles = demo::tiles_of(video.as_deref(), arguments.any_aspect, &cache()?, &mut told)?;
             if let Some(path) = &video {
                 let (seconds, path) = (demo::LOOPED_SECONDS, path.display());
                 progress.note(&format!("plays the first {seconds} seconds of {path} in a loop"));
@@ -91,7 +91,7 @@ fn untiled(arguments: &DemoArguments) -> Result<ExitCode> {
         any_aspect: arguments.any_aspect,
         seconds: arguments.seconds,
         congestion: arguments.congestion.clone(),
-        cache: cache(),
+        cache: cache()?,
         command: output::command_line(),
     };
     demo::check(settings.video.as_deref())?;

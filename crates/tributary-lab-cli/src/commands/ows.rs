@@ -101,7 +101,7 @@ pub(crate) fn run(arguments: &OwsArguments) -> Result<ExitCode> {
     let mut progress = Progress::new();
     let tiled = match world {
         World::Emu if arguments.tiled.is_empty() => {
-            vec![tiles_of(None, false, &cache(), &mut |share| progress.at(0.0, &cutting(share)))?]
+            vec![tiles_of(None, false, &cache()?, &mut |share| progress.at(0.0, &cutting(share)))?]
         }
         _ => arguments.tiled.clone(),
     };

@@ -1,9 +1,10 @@
 //! A result in all its output formats.
 
 use super::page::TablesBeside;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use tributary_cli::output::{file, line};
+use tributary_cli::private;
 
 /// How a result is printed.
 #[derive(Clone, Copy, Debug)]
@@ -46,9 +47,14 @@ impl Report {
     }
 }
 
-/// The user's cache directory for encoded videos.
-pub(crate) fn cache() -> PathBuf {
+/// The user's cache directory for encoded videos. Without a home it is a directory of the user's own in the temporary
+/// directory.
+pub(crate) fn cache() -> Result<PathBuf> {
     let home = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let base = home("XDG_CACHE_HOME").or_else(|| home("HOME").map(|home| home.join(".cache")));
-    base.unwrap_or_else(std::env::temp_dir).join("tributary")
+    if let Some(base) = home("XDG_CACHE_HOME").or_else(|| home("HOME").map(|home| home.join(".cache"))) {
+        return Ok(base.join("tributary"));
+    }
+    let directory = private::temporary(private::user());
+    private::make(&directory).context("no cache for encoded videos: set HOME or XDG_CACHE_HOME, or")?;
+    Ok(directory.join("cache"))
 }

@@ -153,7 +153,7 @@ fn write_key(file: &Path) -> Result<(), CellError> {
     use std::os::unix::fs::OpenOptionsExt;
     let key = Key::generate().map_err(failed)?.to_line();
     let opened = File::options().write(true).create_new(true).mode(0o600).open(file);
-    opened.and_then(|mut file| writeln!(file, "{key}")).map_err(failed)
+    opened.and_then(|mut file| writeln!(file, "{}", *key)).map_err(failed)
 }
 
 /// The commands of both hosts.
