@@ -4,6 +4,8 @@
 mod common;
 #[path = "net/early.rs"]
 mod early;
+#[path = "net/fairness.rs"]
+mod fairness;
 #[path = "net/flood.rs"]
 mod flood;
 #[path = "net/memory.rs"]

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
+use tokio::sync::Notify;
 use tributary_proto::{LEAST_SEND, LEAST_WINDOW, Memory};
 
 use crate::config::Limits;
@@ -69,6 +70,8 @@ pub(crate) struct Budget {
     taken: Mutex<Taken>,
     refused: AtomicU64,
     gave_way: AtomicU64,
+    /// Notified when a session's memory, or its place in the listener's table, is free again.
+    freed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -116,10 +119,20 @@ impl Budget {
         pool.saturating_sub(taken.extra)
     }
 
+    /// Number of sessions whose minimum fits.
+    pub fn most(&self) -> usize {
+        usize::try_from((self.total - self.pool()) / SESSION).unwrap_or(usize::MAX)
+    }
+
+    /// Notified when a session's memory or its place may be free again.
+    pub fn freed(&self) -> &Notify {
+        &self.freed
+    }
+
     /// The share of a new session; `None` when no further session fits.
     pub fn enter(self: &Arc<Self>) -> Option<Share> {
         let mut taken = self.taken();
-        if (taken.sessions + 1) * SESSION > self.total - self.pool() {
+        if taken.sessions >= self.most() as u64 {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         }
@@ -213,6 +226,8 @@ impl Drop for Share {
         let mut taken = self.budget.taken();
         taken.sessions -= 1;
         taken.extra -= self.extra;
+        drop(taken);
+        self.budget.freed.notify_waiters();
     }
 }
 

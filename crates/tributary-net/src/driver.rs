@@ -227,7 +227,10 @@ impl Driver {
                 state.add_path(now, path, &config);
                 connector.add_path(path, config);
             }
-            (Command::RemovePath(path), Some(_)) => session.remove_path(now, path),
+            (Command::RemovePath(path, why), Some(_)) => {
+                state.paths.leave(path, why);
+                session.remove_path(now, path);
+            }
             // The session was given this subflow before the reply was sent, and may have dropped it since.
             (Command::Opened(established), None)
                 if session.subflow_stats().any(|stats| stats.subflow == established.subflow) =>
@@ -326,7 +329,12 @@ impl Driver {
 
     /// A connection of a path ended; the path is down unless it has another one.
     fn went_down(&self, state: &mut State, now: Instant, path: PathId, cause: Option<String>) {
-        if state.session.is_closed() || state.session.subflow_stats().any(|stats| stats.path == path) {
+        let session = &state.session;
+        // A path that the peer removed is no path of the session any more.
+        if session.is_closed()
+            || !session.has_path(path)
+            || session.subflow_stats().any(|stats| stats.path == path)
+        {
             return;
         }
         let changed = state.paths.change(now, path, PathState::Down, cause);
@@ -404,7 +412,7 @@ impl Driver {
                 let changed = state.paths.change(now, path, PathState::Silent, cause);
                 self.tell_path(state, now, changed);
             }
-            Event::PathRemoved { path } => state.forget_path(path),
+            Event::PathRemoved { path } => state.forget_path(now, path),
             Event::SmallSegments { path, small } => state.paths.warn_of_segments(path, small),
             Event::PathBack { path } => {
                 let changed = state.paths.back(now, path);
@@ -471,8 +479,12 @@ impl Future for Driver {
             let moved = self.turn(cx, &slice);
             self.in_turn = false;
             if !moved {
-                let over = self.shared.lock().closed.is_some();
-                return if over && self.actions.is_empty() { Poll::Ready(()) } else { Poll::Pending };
+                let mut state = self.shared.lock();
+                if state.closed.is_none() || !self.actions.is_empty() {
+                    return Poll::Pending;
+                }
+                state.release();
+                return Poll::Ready(());
             }
             if slice.is_over() {
                 break;

@@ -10,6 +10,7 @@
 mod watcher;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -35,7 +36,37 @@ const FORGET: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Add(PathId, PathConfig),
-    Remove(PathId),
+    Remove(PathId, Loss),
+}
+
+/// Why a path must be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// The interface does not exist any more.
+    NoInterface,
+    /// The interface is switched off or has no carrier.
+    Down,
+    /// The interface has no address with which the server can be reached.
+    NoAddress,
+    /// No interface that is up has the address.
+    AddressGone,
+    /// The interface is there, but not the way to the server.
+    NoRoute,
+    /// The addresses changed.
+    Changed,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoInterface => "the interface has disappeared",
+            Self::Down => "the interface is down",
+            Self::NoAddress => "the interface has no address for the server",
+            Self::AddressGone => "no interface has its address any more",
+            Self::NoRoute => "the interface has no route to the server",
+            Self::Changed => "its address changed",
+        })
+    }
 }
 
 /// A local end that is present, with the addresses that a connection may use. A local end that cannot be looked
@@ -142,7 +173,10 @@ impl Follow {
         let found = self.find(network);
         for way in &mut self.ways {
             let there = found.iter().find(|(config, _)| *config == way.config).map(|(_, there)| &there[..]);
-            self.changes.extend(way.update(now, there).map(Change::Remove));
+            if let Some(path) = way.update(now, there) {
+                let loss = there.map_or_else(|| loss(network, &way.config), |_| Loss::Changed);
+                self.changes.push_back(Change::Remove(path, loss));
+            }
         }
         for (config, addresses) in found {
             if !self.ways.iter().any(|way| way.config == config) {
@@ -234,6 +268,17 @@ impl Follow {
             (PathConfig { local, ..auto.clone() }, reach::usable(interface, &auto.server))
         };
         there.map(path).collect()
+    }
+}
+
+/// Why a local end that was present is not any more.
+fn loss(network: &Network, config: &PathConfig) -> Loss {
+    let Local::Interface(name) = &config.local else { return Loss::AddressGone };
+    match network.interfaces.iter().find(|interface| interface.name == *name) {
+        None => Loss::NoInterface,
+        Some(interface) if !interface.up => Loss::Down,
+        Some(interface) if reach::usable(interface, &config.server).is_empty() => Loss::NoAddress,
+        Some(_) => Loss::NoRoute,
     }
 }
 

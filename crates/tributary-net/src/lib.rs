@@ -4,6 +4,7 @@
 //! `AsyncRead + AsyncWrite`. The protocol itself is `tributary-proto`, a state machine without sockets;
 //! this crate gives it subflows, a clock and a task.
 
+pub mod places;
 pub mod privileges;
 pub mod proxy;
 pub mod sockopt;
@@ -43,6 +44,7 @@ pub use hello::{HelloError, Peer, Refusal};
 pub use key::{KEY_PREFIX, Key, KeyError};
 pub use listener::Listener;
 pub use paths::{PathState, PathStatus};
+pub use seldom::Seldom;
 pub use session::{Session, connect, connect_early};
 pub use stats::{Stats, SubflowReport};
 pub use stream::{Stream, StreamError};

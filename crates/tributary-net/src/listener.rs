@@ -3,7 +3,9 @@
 //! A connection without a ticket holds a socket, a task and a few hundred bytes, for a limited time, and their number
 //! is limited. Connections with a ticket have separate limits ([`admission`]).
 
-pub(crate) mod admission;
+mod admission;
+mod open;
+mod tenure;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -14,26 +16,25 @@ use std::time::SystemTime;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use tributary_proto::{AMPLE, OpenError, Session as Machine, Side};
+use tributary_proto::{OpenError, Session as Machine};
 use tributary_types::SubflowId;
 
-use crate::budget::{Budget, Use};
+use crate::budget::Budget;
 use crate::config::{Common, Limits, ListenConfig};
-use crate::driver::Driver;
 use crate::error::ListenError;
-use crate::handshake::{
-    Channel, Established, HandshakeError, Tls, prepared_socket, protect_accepted, random,
-};
+use crate::handshake::{Channel, Established, HandshakeError, Tls, prepared_socket, protect_accepted};
 use crate::hello::{
     Answer, Auth, HELLO_LENGTH, Hello, HelloError, Intent, REPLY_LENGTH, Refusal, SessionSecret, SessionTag,
 };
+use crate::places::Source;
 use crate::seldom::Seldom;
 use crate::session::Session;
 use crate::shared::{Command, Shared};
 use crate::sockopt;
 use crate::ticket::{Ticket, Tickets, Worth};
 use crate::tls;
-use admission::{Admission, Source, Standing};
+use admission::{Admission, Standing};
+use tenure::Owner;
 
 /// Connections the kernel queues for each address.
 const BACKLOG: i32 = 1024;
@@ -50,6 +51,7 @@ pub struct Listener {
 struct Entry {
     secret: SessionSecret,
     shared: Arc<Shared>,
+    owner: Owner,
 }
 
 /// What all connections of a listener share.
@@ -71,8 +73,12 @@ struct Registry {
     wrong_keys: Seldom,
     versions: Seldom,
     refused: Seldom,
+    /// Handshakes that took too long.
+    late: Seldom,
     /// Connections that could not be accepted.
     starved: Seldom,
+    /// Sessions that gave their place to another one.
+    replaced: Seldom,
 }
 
 /// Forgets a session when its driver has ended.
@@ -84,6 +90,7 @@ struct Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         self.registry.entries().remove(&self.tag);
+        self.registry.budget.freed().notify_waiters();
     }
 }
 
@@ -153,7 +160,9 @@ impl Listener {
             wrong_keys: Seldom::default(),
             versions: Seldom::default(),
             refused: Seldom::default(),
+            late: Seldom::default(),
             starved: Seldom::default(),
+            replaced: Seldom::default(),
         });
         let mut tasks = JoinSet::new();
         for listener in listeners {
@@ -235,7 +244,9 @@ impl Registry {
                     };
                     seldom.tell(|more| tracing::warn!(%from, "connection refused: {error}{more}"));
                 }
-                Err(_) => tracing::info!(%from, "connection refused: no handshake within {within:?}"),
+                Err(_) => registry.late.tell(|more| {
+                    tracing::info!(%from, "connection refused: no handshake within {within:?}{more}");
+                }),
             }
         });
         let mut admission = self.admission();
@@ -286,61 +297,6 @@ impl Registry {
         }
     }
 
-    async fn open(
-        self: &Arc<Self>,
-        channel: Channel,
-        bytes: &[u8; HELLO_LENGTH],
-        hello: Hello,
-        from: SocketAddr,
-    ) -> Result<(), HandshakeError> {
-        let binding = channel.binding;
-        let auth = Auth::opening(&self.common.key, &binding);
-        auth.verify_hello(bytes)?;
-        let tag: SessionTag = random()?;
-        let secret = SessionSecret::derive(&self.common.key, &binding, &hello, &tag);
-        let Some((shared, commands)) = self.register(tag, secret)? else {
-            let refusal = Refusal::TooManySessions;
-            let reply = auth.seal_reply(bytes, Answer::Refused(refusal), &tag);
-            return refuse(channel, reply, refusal.into()).await;
-        };
-        let registration = Registration { registry: self.clone(), tag };
-        shared.lock().tag = Some(tag);
-        let session = Session::new(shared.clone());
-        let mark = self.common.siblings.mark(self.common.congestion.as_deref());
-        Driver::spawn(shared.clone(), commands, None, mark, Some(Box::new(registration)));
-        let reply = auth.seal_reply(bytes, Answer::Accepted, &tag);
-        if let Err(refusal) = self.admit(&shared, channel, hello, &reply).await? {
-            return Err(refusal.into());
-        }
-        let _ = self.fresh.send((session, from)).await;
-        Ok(())
-    }
-
-    /// A place in the table; `None` when it is full.
-    #[allow(clippy::type_complexity)]
-    fn register(
-        &self,
-        tag: SessionTag,
-        secret: SessionSecret,
-    ) -> Result<Option<(Arc<Shared>, mpsc::UnboundedReceiver<Command>)>, HandshakeError> {
-        let seed = u64::from_le_bytes(random()?);
-        let machine = Machine::new(Side::Server, self.common.machine(), seed, tributary_types::Instant::ZERO);
-        let mut machine = machine.expect("the configuration was checked when the listener was bound");
-        let mut entries = self.entries();
-        if entries.len() >= self.limits.sessions {
-            return Ok(None);
-        }
-        let Some(mut share) = self.budget.enter() else { return Ok(None) };
-        machine.share_memory(AMPLE);
-        if !share.advance(&Use { memory: machine.memory(), subflows: 1, ..Use::default() }) {
-            machine.share_memory(0);
-        }
-        let (shared, commands) = Shared::new(machine, self.keep_events);
-        shared.lock().share = Some(share);
-        entries.insert(tag, Entry { secret, shared: shared.clone() });
-        Ok(Some((shared, commands)))
-    }
-
     async fn join(
         &self,
         channel: Channel,
@@ -371,21 +327,6 @@ impl Registry {
             return refuse(channel, refused(refusal), refusal.into()).await;
         }
         self.hand_over(shared, channel, hello, &auth.seal_reply(bytes, Answer::Accepted, &tag)).await
-    }
-
-    /// Announces the first subflow to a fresh session.
-    async fn admit(
-        &self,
-        shared: &Arc<Shared>,
-        channel: Channel,
-        hello: Hello,
-        reply: &[u8],
-    ) -> Result<Result<(), Refusal>, HandshakeError> {
-        let opened = shared.change(|state, now| join(&mut state.session, now, &hello));
-        match opened {
-            Ok(()) => self.hand_over(shared, channel, hello, reply).await.map(Ok),
-            Err(error) => Ok(Err(refusal_of(error))),
-        }
     }
 
     /// Sends the reply and gives the connection to the session's driver.

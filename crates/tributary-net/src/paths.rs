@@ -3,7 +3,7 @@
 //! `tributary-proto` has the session's own view (silence, rates); this module adds the path's name and the reason of
 //! its last failure. Each change is logged once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ pub enum PathState {
     Silent,
     /// It has no connection; a new one is tried from time to time.
     Down,
+    /// It is no longer part of the session. If it comes back under its name, its counters go on.
+    Removed,
 }
 
 impl fmt::Display for PathState {
@@ -33,6 +35,7 @@ impl fmt::Display for PathState {
             Self::Up => "up",
             Self::Silent => "silent",
             Self::Down => "down",
+            Self::Removed => "removed",
         })
     }
 }
@@ -49,7 +52,7 @@ pub struct PathStatus {
     pub name: String,
     /// Its state.
     pub state: PathState,
-    /// Why it is down or silent.
+    /// Why it is down, silent or removed.
     pub cause: Option<String>,
     /// When it entered this state, as time since the session began.
     pub since: Duration,
@@ -66,43 +69,69 @@ struct Path {
     subflows: BTreeMap<SubflowId, (u64, u64)>,
     /// Bytes sent and received on subflows that have ended.
     gone: (u64, u64),
+    /// Why it is being removed.
+    leaves: Option<String>,
 }
 
-/// All paths of a session.
+/// Removed paths that are still listed. When there are more, the oldest is forgotten.
+const REMOVED: usize = 8;
+/// Why a path is down if nothing else is known.
+const CLOSED_HERE: &str = "this end closed its connection";
+
+/// All paths of a session, and those that were removed last.
 #[derive(Debug, Default)]
-pub(crate) struct Paths(BTreeMap<PathId, Path>);
+pub(crate) struct Paths {
+    present: BTreeMap<PathId, Path>,
+    removed: VecDeque<Path>,
+}
 
 impl Paths {
-    /// A path that was configured, or that the peer opened a subflow on.
+    /// A path that was configured, or that the peer opened a subflow on. It goes on with the counters of a removed path
+    /// of its name.
     pub(crate) fn add(&mut self, now: Instant, path: PathId, name: impl FnOnce() -> String) {
-        self.0.entry(path).or_insert_with(|| Path {
-            status: PathStatus {
-                path,
-                name: name(),
-                state: PathState::Connecting,
-                cause: None,
-                since: now.saturating_since(Instant::ZERO),
-                sent: 0,
-                received: 0,
-            },
-            subflows: BTreeMap::new(),
-            gone: (0, 0),
+        let removed = &mut self.removed;
+        self.present.entry(path).or_insert_with(|| {
+            let name = name();
+            let before = removed.iter().position(|old| old.status.name == name);
+            let (sent, received) = before
+                .and_then(|at| removed.remove(at))
+                .map_or((0, 0), |old| (old.status.sent, old.status.received));
+            let since = now.saturating_since(Instant::ZERO);
+            let state = PathState::Connecting;
+            let status = PathStatus { path, name, state, cause: None, since, sent, received };
+            Path { status, subflows: BTreeMap::new(), gone: (sent, received), leaves: None }
         });
     }
 
-    /// Removes a path.
-    pub(crate) fn remove(&mut self, path: PathId) {
-        if let Some(path) = self.0.remove(&path) {
-            tracing::info!("path {} is removed", path.status.name);
+    /// A path will be removed for this reason. What happens to its connections until then is not its state any more.
+    pub(crate) fn leave(&mut self, path: PathId, why: String) {
+        if let Some(path) = self.present.get_mut(&path) {
+            path.leaves = Some(why);
         }
     }
 
+    /// A path was removed. It stays listed, with the reason given to [`Self::leave`] or else `why`.
+    pub(crate) fn remove(&mut self, now: Instant, path: PathId, why: &str) {
+        let Some(mut path) = self.present.remove(&path) else { return };
+        let cause = path.leaves.take().unwrap_or_else(|| why.to_owned());
+        tracing::info!("path {} is removed: {cause}", path.status.name);
+        path.status.state = PathState::Removed;
+        path.status.cause = Some(cause);
+        path.status.since = now.saturating_since(Instant::ZERO);
+        self.removed.retain(|old| old.status.name != path.status.name);
+        if self.removed.len() == REMOVED {
+            self.removed.pop_front();
+        }
+        self.removed.push_back(path);
+    }
+
+    /// Number of paths that the session has.
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.present.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.present.is_empty()
     }
 
     /// Sets the state of a path; returns the new status if it changed.
@@ -113,7 +142,8 @@ impl Paths {
         state: PathState,
         cause: Option<String>,
     ) -> Option<PathStatus> {
-        let status = &mut self.0.get_mut(&path)?.status;
+        let path = self.present.get_mut(&path).filter(|path| path.leaves.is_none())?;
+        let status = &mut path.status;
         // Errors of `connect` begin with the path's name, which is redundant here.
         let prefix = format!("{}: ", status.name);
         let cause = cause.map(|cause| match cause.strip_prefix(&prefix) {
@@ -124,23 +154,22 @@ impl Paths {
             return None;
         }
         status.state = state;
-        status.cause = cause;
+        status.cause = cause.or_else(|| (state == PathState::Down).then(|| CLOSED_HERE.to_owned()));
         status.since = now.saturating_since(Instant::ZERO);
         match (state, &status.cause) {
             (PathState::Down, Some(cause)) => {
                 tracing::warn!("path {} is down: {cause}; it is tried again", status.name);
             }
-            (PathState::Down, None) => tracing::warn!("path {} is down", status.name),
             (PathState::Up, _) => tracing::info!("path {} is up", status.name),
             // Short silences are normal for a radio; `proxy::watch` logs long ones.
-            (PathState::Silent | PathState::Connecting, _) => {}
+            (PathState::Silent | PathState::Connecting | PathState::Removed | PathState::Down, _) => {}
         }
         Some(status.clone())
     }
 
     /// A silent path carries data again.
     pub(crate) fn back(&mut self, now: Instant, path: PathId) -> Option<PathStatus> {
-        let status = &mut self.0.get_mut(&path)?.status;
+        let status = &mut self.present.get_mut(&path)?.status;
         if status.state != PathState::Silent {
             return None;
         }
@@ -152,7 +181,7 @@ impl Paths {
 
     /// A new connection on a silent path failed: its error becomes the reason that is shown.
     pub(crate) fn fresh_failed(&mut self, path: PathId, error: &str) -> Option<PathStatus> {
-        let status = &mut self.0.get_mut(&path)?.status;
+        let status = &mut self.present.get_mut(&path)?.status;
         let error = error.strip_prefix(&format!("{}: ", status.name)).unwrap_or(error);
         let cause = format!("{UNACKNOWLEDGED}; a fresh connection failed: {error}");
         if status.state != PathState::Silent || status.cause.as_ref() == Some(&cause) {
@@ -165,7 +194,7 @@ impl Paths {
     /// Takes over the counters of the session's subflows.
     pub(crate) fn count(&mut self, subflows: impl Iterator<Item = SubflowStats>) {
         let subflows: Vec<SubflowStats> = subflows.collect();
-        for (id, path) in &mut self.0 {
+        for (id, path) in &mut self.present {
             let gone = |known: &SubflowId| !subflows.iter().any(|stats| stats.subflow == *known);
             path.subflows.retain(|known, bytes| {
                 let gone = gone(known);
@@ -184,11 +213,11 @@ impl Paths {
 
     /// Whether the path is still being connected for the first time.
     pub(crate) fn is_connecting(&self, path: PathId) -> bool {
-        self.0.get(&path).is_some_and(|path| path.status.state == PathState::Connecting)
+        self.present.get(&path).is_some_and(|path| path.status.state == PathState::Connecting)
     }
 
     pub(crate) fn name(&self, path: PathId) -> Option<&str> {
-        Some(&self.0.get(&path)?.status.name)
+        Some(&self.present.get(&path)?.status.name)
     }
 
     /// Logs with which segments the path is connected from now on, and why.
@@ -206,8 +235,9 @@ impl Paths {
         }
     }
 
+    /// The session's paths, then the removed ones.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &PathStatus> {
-        self.0.values().map(|path| &path.status)
+        self.present.values().chain(&self.removed).map(|path| &path.status)
     }
 }
 
@@ -246,6 +276,43 @@ mod tests {
         assert!(paths.fresh_failed(PATH, "timed out").is_none(), "reported once");
         assert_eq!(paths.back(Instant::ZERO, PATH).unwrap().cause, None);
         assert!(paths.change(Instant::ZERO, PathId(7), PathState::Up, None).is_none());
+    }
+
+    #[test]
+    fn a_removed_path_stays_listed_with_its_reason_and_its_counters_go_on() {
+        let (mut paths, at) = (paths(), Instant::from_millis);
+        let stats = |path, subflow, sent| SubflowStats {
+            subflow: SubflowId(subflow),
+            path,
+            sent,
+            ..SubflowStats::default()
+        };
+        paths.count([stats(PATH, 1, 10)].into_iter());
+        paths.leave(PATH, "interface wlan0 is down".to_owned());
+        assert!(paths.change(at(5), PATH, PathState::Down, None).is_none(), "it is leaving");
+        paths.remove(at(7), PATH, "the client removed it");
+        assert!(paths.is_empty());
+        let status = paths.iter().next().unwrap();
+        assert_eq!((status.state, status.since.as_millis(), status.sent), (PathState::Removed, 7, 10));
+        assert_eq!(status.cause.as_deref(), Some("interface wlan0 is down"));
+        // It comes back under another number.
+        paths.add(at(9), PathId(2), || "wlan0".to_owned());
+        paths.count([stats(PathId(2), 2, 5)].into_iter());
+        let all: Vec<_> = paths.iter().map(|status| (status.state, status.sent)).collect();
+        assert_eq!(all, [(PathState::Connecting, 15)]);
+        // Other names do not pile up.
+        for n in 3..30 {
+            paths.add(at(9), PathId(n), || format!("10.0.0.{n}"));
+            paths.remove(at(9), PathId(n), "the client removed it");
+        }
+        assert_eq!(paths.iter().count(), 1 + REMOVED);
+    }
+
+    #[test]
+    fn a_path_without_a_connection_always_has_a_reason() {
+        let mut paths = paths();
+        let status = paths.change(Instant::ZERO, PATH, PathState::Down, None).unwrap();
+        assert_eq!(status.cause.as_deref(), Some(CLOSED_HERE));
     }
 
     #[test]

@@ -7,12 +7,12 @@ const INTERVAL: Duration = Duration::from_secs(10);
 
 /// One kind of message.
 #[derive(Debug, Default)]
-pub(crate) struct Seldom(Mutex<(Option<Instant>, u64)>);
+pub struct Seldom(Mutex<(Option<Instant>, u64)>);
 
 impl Seldom {
     /// Calls `log` unless it was called within the last ten seconds. The argument is a suffix for the message: empty,
     /// or the number of messages left out.
-    pub(crate) fn tell(&self, log: impl FnOnce(&str)) {
+    pub fn tell(&self, log: impl FnOnce(&str)) {
         self.tell_at(Instant::now(), |left_out| match left_out {
             0 => log(""),
             _ => log(&format!(" ({left_out} more like it)")),

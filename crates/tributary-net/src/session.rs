@@ -17,6 +17,7 @@ use crate::error::{ConnectError, SessionClosed};
 use crate::events::SessionEvent;
 use crate::follow::{Follow, MAX_PATHS, Watcher};
 use crate::handshake::{HandshakeError, Tls, random};
+use crate::hello::SessionTag;
 use crate::shared::{Command, Handle, Shared, State};
 use crate::stats::Stats;
 use crate::stream::Stream;
@@ -384,7 +385,10 @@ impl Session {
     /// Removes a path: its subflow is closed, and its data is sent on the other paths. The server is told if
     /// another path is up.
     pub fn remove_path(&self, path: PathId) {
-        self.handle.0.change(|state, now| state.session.remove_path(now, path));
+        self.handle.0.change(|state, now| {
+            state.paths.leave(path, "the application removed it".to_owned());
+            state.session.remove_path(now, path);
+        });
     }
 
     /// The session's events. A client's first subscriber gets them from the beginning, other subscribers from this
@@ -401,6 +405,11 @@ impl Session {
     #[must_use]
     pub fn name(&self) -> Option<String> {
         self.handle.0.lock().name()
+    }
+
+    /// The session's tag, once the server has answered.
+    pub(crate) fn tag(&self) -> Option<SessionTag> {
+        self.handle.0.lock().tag
     }
 
     /// Counters.

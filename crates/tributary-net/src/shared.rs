@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::{Notify, broadcast, mpsc};
-use tributary_proto::{Event, Session};
+use tributary_proto::{Config, Event, Session, Side};
 use tributary_types::{Instant, PathId, StreamId, SubflowId};
 
 use crate::budget::{Share, Standing, Use};
@@ -33,6 +33,8 @@ const EVENTS_KEPT: usize = 4096;
 const CODE_BROKEN: u32 = 4;
 /// Close code of a session whose records are large while no memory is left.
 const CODE_MEMORY: u32 = 5;
+/// Close code of a session without a subflow whose place a server gave to another session.
+pub(crate) const CODE_REPLACED: u32 = 6;
 
 /// Messages to the driver from other tasks.
 pub(crate) enum Command {
@@ -57,8 +59,8 @@ pub(crate) enum Command {
     Panic,
     /// Client: add a path.
     AddPath(PathId, PathConfig),
-    /// Client: remove a path.
-    RemovePath(PathId),
+    /// Client: remove a path, and why.
+    RemovePath(PathId, String),
 }
 
 /// What the mutex protects.
@@ -89,6 +91,8 @@ pub(crate) struct State {
     pub share: Option<Share>,
     /// Number of connections to targets; they count in the share.
     pub connections: usize,
+    /// The session has ended, and what has arrived is not delivered, because its memory is needed.
+    pub given_up: bool,
 }
 
 pub(crate) struct Shared {
@@ -133,6 +137,7 @@ impl Shared {
             failures: BTreeMap::new(),
             share: None,
             connections: 0,
+            given_up: false,
         };
         let shared = Self {
             state: Mutex::new(state),
@@ -256,11 +261,44 @@ impl State {
                 self.share.iter().filter(|_| fell).for_each(Share::count_given);
             }
             Some(Standing::Exhausted) => {
-                self.session
-                    .abort(CODE_MEMORY, "the server has no memory left, and the session's records are large");
+                self.give_up(
+                    CODE_MEMORY,
+                    "the server has no memory left, and the session's records are large",
+                );
             }
             _ => {}
         }
+    }
+
+    /// How long the session has had no subflow; `None` while it has one.
+    pub(crate) fn alone_for(&self, now: Instant) -> Option<Duration> {
+        if self.session.subflow_stats().next().is_some() {
+            return None;
+        }
+        let since = self.paths.iter().map(|path| path.since).max().unwrap_or_default();
+        Some(now.saturating_since(Instant::ZERO).saturating_sub(since))
+    }
+
+    /// Ends the session at once, with the streams that would still deliver what has arrived: its memory is needed.
+    pub(crate) fn give_up(&mut self, code: u32, reason: &str) {
+        self.given_up = true;
+        self.session.abort(code, reason);
+    }
+
+    /// The session has ended: gives back its memory, whoever still has a handle of it, for example the queue of sessions
+    /// that nobody has accepted yet. Received data that the application has not read keeps its memory, unless the
+    /// session was given up. The streams of such a session only report its end.
+    pub(crate) fn release(&mut self) {
+        let stats = self.session.stats();
+        if self.given_up {
+            let empty = Session::new(Side::Server, Config::default(), 0, Instant::ZERO);
+            self.session = empty.expect("the default configuration is valid");
+            self.session.abort(0, "given up");
+            self.incoming.clear();
+        } else if stats.receive_held > 0 || stats.send_held > 0 || self.connections > 0 {
+            return;
+        }
+        self.share = None;
     }
 
     /// Whether there is memory for another subflow or another connection.
@@ -286,10 +324,11 @@ impl State {
         let _ = self.session.set_metered(path, config.metered);
     }
 
-    /// A path was removed.
-    pub(crate) fn forget_path(&mut self, path: PathId) {
+    /// A path was removed. Its reason is known, unless the peer removed it.
+    pub(crate) fn forget_path(&mut self, now: Instant, path: PathId) {
         self.failures.remove(&path);
-        self.paths.remove(path);
+        self.count_paths();
+        self.paths.remove(now, path, "the client removed it");
         self.wake_waiting();
     }
 
@@ -374,8 +413,6 @@ impl Drop for Handle {
 
 #[cfg(test)]
 mod tests {
-    use tributary_proto::{Config, Side};
-
     use super::*;
     use crate::driver::Driver;
 

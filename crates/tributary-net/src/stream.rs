@@ -347,6 +347,11 @@ impl SessionEnded {
         self.0.lock().closed.is_some()
     }
 
+    /// Whether the session ended because its memory is needed, so that nothing more is delivered.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.0.lock().given_up
+    }
+
     /// Waits for the end; the task is not woken before it.
     pub(crate) async fn wait(&self) {
         let ended = self.0.lock().ended.clone();

@@ -38,7 +38,7 @@ fn network(interfaces: &[(&str, &str)]) -> Network {
 fn changes(follow: &mut Follow) -> Vec<String> {
     let word = |change| match change {
         Change::Add(_, config) => format!("+{}", config.local_name()),
-        Change::Remove(path) => format!("-{}", path.0),
+        Change::Remove(path, _) => format!("-{}", path.0),
     };
     std::iter::from_fn(|| follow.poll_change()).map(word).collect()
 }
@@ -142,4 +142,28 @@ fn thousands_of_interfaces_leave_no_state_behind() {
     follow.handle_network(at(3_000_000), &network(&many));
     assert_eq!(follow.ways.iter().filter(|way| way.path.is_some()).count(), MAX_PATHS);
     assert_eq!(follow.poll_timeout(), None);
+}
+
+#[test]
+fn a_removed_path_says_what_is_missing() {
+    let there = network(&[("wlan0", "10.0.0.2")]);
+    let gone = |change: fn(&mut Network), wanted: &str| {
+        let mut follow = follow(&[wanted]);
+        follow.handle_network(at(0), &there);
+        while follow.poll_change().is_some() {}
+        let mut now = there.clone();
+        change(&mut now);
+        follow.handle_network(at(100), &now);
+        match follow.poll_change() {
+            Some(Change::Remove(_, loss)) => loss,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(gone(|now| now.interfaces.clear(), "dev:wlan0"), Loss::NoInterface);
+    assert_eq!(gone(|now| now.interfaces[0].up = false, "auto"), Loss::Down);
+    assert_eq!(gone(|now| now.interfaces[0].addresses.clear(), "dev:wlan0"), Loss::NoAddress);
+    assert_eq!(gone(|now| now.routes.clear(), "auto"), Loss::NoRoute);
+    assert_eq!(gone(|now| now.interfaces.clear(), "10.0.0.2"), Loss::AddressGone);
+    let other = |now: &mut Network| now.interfaces[0].addresses = vec!["10.0.0.9".parse().unwrap()];
+    assert_eq!(gone(other, "dev:wlan0"), Loss::Changed);
 }

@@ -81,7 +81,7 @@ impl Watcher {
                         tracing::info!("path {config} is added");
                         Command::AddPath(path, config)
                     }
-                    Change::Remove(path) => Command::RemovePath(path),
+                    Change::Remove(path, loss) => Command::RemovePath(path, loss.to_string()),
                 });
             }
             if !pause.is_zero() {
@@ -112,7 +112,7 @@ pub(crate) fn expand(wanted: &[PathConfig]) -> io::Result<Vec<PathConfig>> {
 fn added(follow: &mut Follow) -> Vec<(PathId, PathConfig)> {
     let add = |change| match change {
         Change::Add(path, config) => Some((path, config)),
-        Change::Remove(_) => None,
+        Change::Remove(..) => None,
     };
     std::iter::from_fn(|| follow.poll_change()).filter_map(add).collect()
 }

@@ -173,7 +173,9 @@ fn a_connection_during_shutdown_does_not_deadlock_the_listener() {
         wrong_keys: Seldom::default(),
         versions: Seldom::default(),
         refused: Seldom::default(),
+        late: Seldom::default(),
         starved: Seldom::default(),
+        replaced: Seldom::default(),
     });
     let handle = runtime.handle().clone();
     runtime.shutdown_background();

@@ -47,7 +47,9 @@ pub(super) fn meaning(code: u32) -> Option<&'static str> {
         CODE_UNKNOWN_TARGET => {
             Some("the server has no such target; compare --listen ADDR=NAME with its --forward")
         }
-        CODE_NO_MEMORY => Some("the server has no memory left for more connections of this client"),
+        CODE_NO_MEMORY => Some(
+            "the server has no memory or no place left for more connections of this client; its log says which",
+        ),
         CODE_ENDING => Some("the other end is shutting down"),
         _ => None,
     }
@@ -143,7 +145,9 @@ pub(super) async fn relay(
                 }),
                 () = async {
                     session_ended.wait().await;
-                    tokio::time::sleep(AFTER_THE_END).await;
+                    if !session_ended.is_given_up() {
+                        tokio::time::sleep(AFTER_THE_END).await;
+                    }
                 } => Err(RelayError::SessionEnded),
             }
         };

@@ -18,12 +18,18 @@ use super::watch::Watch;
 use super::{PriorityRules, ProxyError};
 use crate::config::ListenConfig;
 use crate::listener::Listener;
+use crate::places::{Full, Shares, Source};
 use crate::seldom::Seldom;
 use crate::session::Session;
+use crate::shared::CODE_REPLACED;
+use crate::sockopt;
 use crate::stream::Stream;
 
 /// Time for a stream's head to arrive, and for a target to accept a connection.
 const CONNECT: Duration = Duration::from_secs(10);
+
+/// Number of connections to targets when the limit of descriptors is unknown.
+const FEW_TARGETS: usize = 512;
 
 /// Settings of the server side.
 #[derive(Clone, Debug)]
@@ -57,6 +63,8 @@ struct Targets {
     /// Log of targets that are unreachable, and log of all other failures.
     failures: Vec<Seldom>,
     unknown: Seldom,
+    /// Connections to targets, shared by session and by client address.
+    places: Shares,
 }
 
 /// Why a stream could not be connected.
@@ -72,6 +80,10 @@ enum OpenError {
     Unnamed,
     #[error("no memory is left for another connection of this session; see --memory")]
     NoMemory,
+    #[error(
+        "no place for another connection to a target: {0}; the descriptor limit sets their number (ulimit -n)"
+    )]
+    Crowd(#[from] Full),
     #[error("target {target} is unreachable: {error}")]
     Unreachable { target: String, error: std::io::Error, index: usize },
 }
@@ -82,7 +94,8 @@ impl Server {
     /// # Errors
     /// [`ProxyError`].
     pub async fn bind(config: ServeConfig) -> Result<Self, ProxyError> {
-        let targets = Arc::new(Targets::new(config.targets, config.priorities)?);
+        let most = places_for_targets(sockopt::raise_descriptor_limit().ok());
+        let targets = Arc::new(Targets::new(config.targets, config.priorities, Shares::new(most))?);
         let mut listen = config.listen;
         let unsent = &mut listen.common.session.unsent;
         *unsent = intake::of_the_session(*unsent);
@@ -170,7 +183,8 @@ async fn serve_session(
                     stream.reset(CODE_ENDING);
                     continue;
                 }
-                tokio::spawn(serve_stream(stream, targets.clone(), connections.ticket()));
+                let sources = [Source::of(from)].into_iter().chain(session.tag().map(Source::Session)).collect();
+                tokio::spawn(serve_stream(stream, targets.clone(), sources, connections.ticket()));
             }
             deadline = connections.closing() => return drain::close(&session, deadline).await,
         }
@@ -178,6 +192,8 @@ async fn serve_session(
     let closed = session.closed().await;
     match closed.code {
         0 => tracing::info!(%from, "session {} ended", name(&session)),
+        // The listener says so, at most once in ten seconds.
+        CODE_REPLACED => tracing::debug!(%from, "session {}: {closed}", name(&session)),
         _ => tracing::warn!(%from, "session {}: {closed}", name(&session)),
     }
     0
@@ -187,14 +203,23 @@ fn name(session: &Session) -> String {
     session.name().unwrap_or_default()
 }
 
-async fn serve_stream(mut stream: Stream, targets: Arc<Targets>, mut ticket: Ticket) {
-    let Some(_memory) = stream.carried_on() else {
-        targets.tell(&OpenError::NoMemory);
-        return stream.reset(CODE_NO_MEMORY);
+/// Serves one stream of a session; its connection to the target counts for these sources.
+async fn serve_stream(mut stream: Stream, targets: Arc<Targets>, sources: Vec<Source>, mut ticket: Ticket) {
+    let place = targets.places.enter(&sources).map_err(OpenError::from);
+    let place = place.and_then(|place| Ok((place, stream.carried_on().ok_or(OpenError::NoMemory)?)));
+    let _place = match place {
+        Ok(place) => place,
+        Err(error) => {
+            targets.tell(&error);
+            return stream.reset(error.code());
+        }
     };
+    let ended = stream.session_ended();
     let opened = tokio::select! {
         opened = targets.open(&mut stream) => opened,
         () = ticket.cut() => return stream.reset(CODE_ENDING),
+        // A session that has ended must not hold its memory until a silent target has been given up.
+        () = ended.wait() => return,
     };
     match opened {
         Ok(tcp) => {
@@ -214,14 +239,14 @@ impl OpenError {
     fn code(&self) -> u32 {
         match self {
             Self::Unreachable { .. } => CODE_UNREACHABLE,
-            Self::NoMemory => CODE_NO_MEMORY,
+            Self::NoMemory | Self::Crowd(_) => CODE_NO_MEMORY,
             _ => CODE_UNKNOWN_TARGET,
         }
     }
 }
 
 impl Targets {
-    fn new(targets: Vec<Target>, priorities: PriorityRules) -> Result<Self, ProxyError> {
+    fn new(targets: Vec<Target>, priorities: PriorityRules, places: Shares) -> Result<Self, ProxyError> {
         if targets.is_empty() {
             return Err(ProxyError::Targets("none was given".to_owned()));
         }
@@ -251,7 +276,7 @@ impl Targets {
             return Err(ProxyError::Priority(format!("there is no target `{name}`")));
         }
         let failures = targets.iter().map(|_| Seldom::default()).collect();
-        Ok(Self { targets, priorities, within: CONNECT, failures, unknown: Seldom::default() })
+        Ok(Self { targets, priorities, within: CONNECT, failures, unknown: Seldom::default(), places })
     }
 
     /// Connects a stream to the target named in the stream's head.
@@ -291,6 +316,12 @@ impl Targets {
     }
 }
 
+/// Number of connections to targets for this limit of descriptors: half of them. The other half is for subflows and for
+/// connections in their handshake.
+fn places_for_targets(descriptors: Option<u64>) -> usize {
+    descriptors.and_then(|limit| usize::try_from(limit / 2).ok()).unwrap_or(FEW_TARGETS)
+}
+
 /// The form that the resolver accepts.
 fn address(target: &Target) -> (String, u16) {
     (target.host.trim_matches(['[', ']']).to_owned(), target.port)
@@ -305,7 +336,7 @@ mod tests {
     async fn a_connection_attempt_to_a_silent_target_ends_after_the_time_limit() {
         let (_silent, address) = silent_listener().await;
         let targets = vec![address.to_string().parse().unwrap()];
-        let mut targets = Targets::new(targets, PriorityRules::default()).unwrap();
+        let mut targets = Targets::new(targets, PriorityRules::default(), Shares::new(1)).unwrap();
         assert_eq!(targets.within, CONNECT);
         targets.within = Duration::from_millis(100);
         let error = targets.connect(0).await.unwrap_err();

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -20,6 +20,7 @@ use super::event_log::EventLog;
 use super::watch::Watch;
 use crate::config::ConnectConfig;
 use crate::error::{ConnectError, SessionClosed};
+use crate::places::{Full, Held, Shares, Source};
 use crate::seldom::Seldom;
 use crate::session::{Session, begin};
 use crate::sockopt;
@@ -42,8 +43,8 @@ const CLOSE_WAIT: u8 = 8;
 pub(super) enum Refused {
     #[error("no path to the server is up since {0:.0?}: {1}")]
     Down(Duration, String),
-    #[error("{MOST_WAITING} applications are waiting already")]
-    Crowd,
+    #[error("no place to wait for a session: {0}")]
+    Crowd(#[from] Full),
     #[error("the session has its limit of {0} connections; one of them must end first")]
     Full(u32),
     #[error("the application left")]
@@ -73,7 +74,7 @@ pub(super) struct Sessions {
     /// Number of connections that wait for a session or for a subflow of it. While there are any, the task retries
     /// without pauses.
     waiting: watch::Sender<usize>,
-    places: Semaphore,
+    places: Shares,
     patience: Duration,
     task: AbortHandle,
     shown: Watch,
@@ -117,7 +118,7 @@ impl Sessions {
         Self {
             link,
             waiting,
-            places: Semaphore::new(MOST_WAITING),
+            places: Shares::new(MOST_WAITING),
             patience,
             task: tokio::spawn(keeper.run()).abort_handle(),
             shown,
@@ -174,7 +175,7 @@ impl Sessions {
         if let Some(session) = self.usable() {
             return Ok(session);
         }
-        let _place = self.places.try_acquire().map_err(|_| Refused::Crowd)?;
+        let _place = self.place(tcp)?;
         let _waiting = Waiting::new(&self.waiting);
         let mut link = self.link.clone();
         let mut look = tokio::time::interval(LOOK);
@@ -208,6 +209,13 @@ impl Sessions {
         }
     }
 
+    /// A place among the waiting connections. Other machines share them by address; this machine's own applications
+    /// are one user's.
+    fn place(&self, tcp: &TcpStream) -> Result<Held, Refused> {
+        let other = tcp.peer_addr().ok().filter(|peer| !peer.ip().to_canonical().is_loopback());
+        Ok(self.places.enter(other.map(Source::of).as_slice())?)
+    }
+
     /// A stream for a local connection. If the chosen session ends before the stream is open, the next session is
     /// tried once.
     pub(super) async fn open(&self, tcp: &TcpStream, priority: u8) -> Result<Stream, Refused> {
@@ -236,7 +244,7 @@ impl Sessions {
             opened = &mut opening => return Ok(opened),
             () = std::future::ready(()) => {}
         }
-        let _place = self.places.try_acquire().map_err(|_| Refused::Crowd)?;
+        let _place = self.place(tcp)?;
         let mut look = tokio::time::interval(LOOK);
         let mut patience = std::pin::pin!(tokio::time::sleep(self.patience));
         loop {

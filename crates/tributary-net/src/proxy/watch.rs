@@ -3,7 +3,7 @@
 //! Counters are sampled every second, so a rate is that of the last whole second. Not here: the local socket on which
 //! the program serves the status.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -62,7 +62,7 @@ pub struct PathSnapshot {
     pub radio: String,
     /// Its state.
     pub state: PathState,
-    /// Why it is down or silent.
+    /// Why it is down, silent or removed.
     pub cause: Option<String>,
     /// Seconds since its state changed.
     pub since_s: f64,
@@ -72,9 +72,9 @@ pub struct PathSnapshot {
     pub send_mbps: f64,
     /// Payload rate received in the last second.
     pub receive_mbps: f64,
-    /// Payload bytes sent since the session began, copies included.
+    /// Payload bytes sent, copies included: at a client since the program began, at a server since the session began.
     pub sent: u64,
-    /// Payload bytes received since the session began, copies included.
+    /// Payload bytes received, in the same way.
     pub received: u64,
 }
 
@@ -87,6 +87,8 @@ struct Inner {
     began: Instant,
     budget: Option<Arc<Budget>>,
     sessions: Mutex<Vec<Watched>>,
+    /// Client: the bytes of its radios in sessions that have ended.
+    radios: Mutex<Radios>,
 }
 
 struct Watched {
@@ -94,7 +96,14 @@ struct Watched {
     peer: Option<SocketAddr>,
     sampled: Instant,
     paths: HashMap<PathId, Sample>,
+    /// Client: bytes sent and received on each radio in earlier sessions.
+    before: Radios,
+    /// Client: the same with this session's.
+    totals: Radios,
 }
+
+/// Bytes sent and received, by the name of the radio.
+type Radios = BTreeMap<String, (u64, u64)>;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
@@ -114,12 +123,27 @@ impl std::fmt::Debug for Watched {
 impl Watch {
     /// A status with the memory that the sessions of a server share; `None` at a client.
     pub(super) fn new(budget: Option<Arc<Budget>>) -> Self {
-        Self(Arc::new(Inner { began: Instant::now(), budget, sessions: Mutex::default() }))
+        Self(Arc::new(Inner {
+            began: Instant::now(),
+            budget,
+            sessions: Mutex::default(),
+            radios: Mutex::default(),
+        }))
     }
 
     pub(super) fn add(&self, session: &Session, peer: Option<SocketAddr>) {
         let shared = Arc::downgrade(&session.handle.0);
-        self.sessions().push(Watched { shared, peer, sampled: Instant::now(), paths: HashMap::new() });
+        let mut sessions = self.sessions();
+        // A client has one session after another, and its radios stay the same.
+        if peer.is_none() {
+            sessions.drain(..).for_each(|mut ended| {
+                ended.count();
+                self.0.keep(&ended);
+            });
+        }
+        let before = self.0.radios().clone();
+        let (sampled, paths) = (Instant::now(), HashMap::new());
+        sessions.push(Watched { shared, peer, sampled, paths, totals: before.clone(), before });
     }
 
     fn sessions(&self) -> MutexGuard<'_, Vec<Watched>> {
@@ -133,7 +157,13 @@ impl Watch {
         loop {
             ticks.tick().await;
             let now = Instant::now();
-            self.sessions().retain_mut(|watched| watched.sample(now));
+            self.sessions().retain_mut(|watched| {
+                let is_open = watched.sample(now);
+                if !is_open {
+                    self.0.keep(watched);
+                }
+                is_open
+            });
         }
     }
 
@@ -146,9 +176,37 @@ impl Watch {
     }
 }
 
+impl Inner {
+    fn radios(&self) -> MutexGuard<'_, Radios> {
+        self.radios.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the counters of a client's session that has ended.
+    fn keep(&self, ended: &Watched) {
+        if ended.peer.is_none() {
+            self.radios().clone_from(&ended.totals);
+        }
+    }
+}
+
 impl Watched {
+    /// Brings the totals up to date, also after the end of the session.
+    fn count(&mut self) {
+        if self.peer.is_some() {
+            return;
+        }
+        let Some(shared) = self.shared.upgrade() else { return };
+        let mut state = shared.lock();
+        state.count_paths();
+        for status in state.paths.iter() {
+            let before = self.before.get(&status.name).copied().unwrap_or_default();
+            self.totals.insert(status.name.clone(), (before.0 + status.sent, before.1 + status.received));
+        }
+    }
+
     /// Samples the session. Returns whether it is still open.
     fn sample(&mut self, now: Instant) -> bool {
+        self.count();
         let Some(shared) = self.shared.upgrade() else { return false };
         let at = shared.now().saturating_since(tributary_types::Instant::ZERO);
         let mut state = shared.lock();
@@ -158,7 +216,9 @@ impl Watched {
         state.count_paths();
         let seconds = now.duration_since(self.sampled).as_secs_f64().max(1e-3);
         for status in state.paths.iter() {
-            let last = self.paths.get(&status.path).copied().unwrap_or_default();
+            // A path that came back begins with the counters that it had.
+            let first = Sample { sent: status.sent, received: status.received, ..Sample::default() };
+            let last = self.paths.get(&status.path).copied().unwrap_or(first);
             let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 * 8e-6 / seconds;
             let silence = at.saturating_sub(status.since);
             let silent = status.state == PathState::Silent && silence >= SAMPLE;
@@ -194,7 +254,9 @@ impl Watched {
         state.count_paths();
         let stats = state.session.stats();
         let paths = state.paths.iter().map(|status| {
-            let sample = self.paths.get(&status.path).copied().unwrap_or_default();
+            let removed = status.state == PathState::Removed;
+            let sample = self.paths.get(&status.path).filter(|_| !removed).copied().unwrap_or_default();
+            let before = self.before.get(&status.name).copied().unwrap_or_default();
             let newest =
                 state.subflows.iter().filter(|report| report.path == status.path).max_by_key(|r| r.subflow);
             PathSnapshot {
@@ -205,8 +267,8 @@ impl Watched {
                 rtt_ms: newest.map(|report| report.tcp.rtt.as_secs_f64() * 1e3),
                 send_mbps: sample.send_mbps,
                 receive_mbps: sample.receive_mbps,
-                sent: status.sent,
-                received: status.received,
+                sent: before.0 + status.sent,
+                received: before.1 + status.received,
             }
         });
         let streams = state.session.streams();
@@ -222,5 +284,37 @@ impl Watched {
             sent_again: stats.sent_again,
             paths: paths.collect(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::config::{Common, ConnectConfig, Limits, ListenConfig};
+    use crate::{Key, Listener};
+
+    #[tokio::test]
+    async fn the_counters_of_a_radio_go_on_in_the_next_session() {
+        let common = Common { plaintext: true, ..Common::new(Key::from_bytes([3; 32])) };
+        let addresses = vec!["127.0.0.1:0".parse().unwrap()];
+        let listening = ListenConfig { addresses, common: common.clone(), limits: Limits::default() };
+        let mut listener = Listener::bind(listening).await.unwrap();
+        let paths = vec![format!("127.0.0.2={}", listener.addresses()[0]).parse().unwrap()];
+        let watch = Watch::new(None);
+        for round in 1..=2 {
+            let timeout = Duration::from_secs(60);
+            let config = ConnectConfig { paths: paths.clone(), common: common.clone(), timeout };
+            let session = crate::connect(config).await.unwrap();
+            let (peer, _) = listener.accept().await.unwrap();
+            watch.add(&session, None);
+            let mut stream = session.open_stream(0).await.unwrap();
+            stream.write_chunk(Bytes::from_static(&[7; 1000])).await.unwrap();
+            let mut arrived = peer.accept_stream().await.unwrap();
+            assert_eq!(arrived.read_chunk().await.unwrap().unwrap().len(), 1000);
+            let seen = watch.snapshot();
+            assert_eq!((seen.sessions[0].sent, seen.sessions[0].paths[0].sent), (1000, 1000 * round));
+        }
     }
 }

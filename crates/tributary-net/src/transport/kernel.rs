@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use socket2::{Protocol, SockRef, Type};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::socket::{Reader, Socket, Writer};
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::config::{Limits, PathConfig};
 use crate::dial::{bind_local, race};
-use crate::listener::admission::{Places, Source};
+use crate::places::{Full, Places, Shares, Source};
 use crate::seldom::Seldom;
 use crate::sockopt;
 use tributary_proto::transport::{MPTCP_DEFAULT, TransportName};
@@ -191,8 +191,9 @@ pub(super) fn listen(
     let (tell, fresh) = mpsc::channel(config.limits.sessions.max(1));
     let serving = Serving {
         limits: config.limits,
-        slots: Arc::new(Semaphore::new(config.limits.sessions)),
+        slots: Shares::new(config.limits.sessions),
         refused: Arc::default(),
+        silent: Arc::default(),
         tell,
     };
     // A silent connection holds little beside its socket, and many clients may share an address.
@@ -232,9 +233,10 @@ struct Silent {
 #[derive(Clone)]
 struct Serving {
     limits: Limits,
-    /// One permit for each connection that is served. A silent connection has none.
-    slots: Arc<Semaphore>,
+    /// One place for each connection that is served, shared by address. A silent connection has none.
+    slots: Shares,
     refused: Arc<Seldom>,
+    silent: Arc<Seldom>,
     tell: mpsc::Sender<(super::Connection, SocketAddr)>,
 }
 
@@ -245,20 +247,21 @@ impl Serving {
         let within = self.limits.handshake;
         // `readable` may return while there is nothing to read; the connection would then count as served.
         if !matches!(tokio::time::timeout(within, stream.peek(&mut [0])).await, Ok(Ok(1))) {
-            tracing::info!(%from, "connection refused: silent for {within:?}");
+            self.silent.tell(|more| tracing::info!(%from, "connection refused: silent for {within:?}{more}"));
             return;
         }
-        let Ok(slot) = self.slots.clone().try_acquire_owned() else { return self.refuse(from) };
+        let slot = match self.slots.enter(&[Source::of(from)]) {
+            Ok(slot) => slot,
+            Err(full) => return self.refuse(from, full),
+        };
         let socket = Socket { stream, _slot: Some(slot) };
         let connection = super::Connection(Kind::Kernel(Connection::new(None, socket)));
         // An error means that the listener has been dropped; the connection then ends.
         let _ = self.tell.send((connection, from)).await;
     }
 
-    fn refuse(&self, from: SocketAddr) {
-        let most = self.limits.sessions;
-        self.refused
-            .tell(|more| tracing::warn!(%from, "connection refused: {most} are served already{more}"));
+    fn refuse(&self, from: SocketAddr, full: Full) {
+        self.refused.tell(|more| tracing::warn!(%from, "connection refused: {full}{more}"));
     }
 }
 
@@ -277,8 +280,8 @@ async fn accept_loop(listener: TcpListener, sockets: Sockets, serving: Serving, 
             }
         };
         // Dropped at once: the client sees its connection end and does not wait for another one to end.
-        if serving.slots.available_permits() == 0 {
-            serving.refuse(from);
+        if serving.slots.taken() == serving.slots.most() {
+            serving.refuse(from, Full::All(serving.slots.most()));
             continue;
         }
         if prepare(&stream, sockets).is_err() {

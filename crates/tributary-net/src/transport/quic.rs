@@ -6,6 +6,7 @@
 //! client's, and nothing else is sent before it. With certificates TLS alone authenticates, and there is no such
 //! stream. The two libraries have the same interface; `end.rs` is compiled with each of them.
 
+mod incoming;
 pub(super) mod multi;
 pub(super) mod single;
 
@@ -34,6 +35,8 @@ const CLIENT_PROOF: usize = MAGIC.len() + 32;
 const SERVER_PROOF: usize = 32;
 /// Application error code of a connection that is refused because of its key.
 const CODE_WRONG_KEY: u32 = 1;
+/// Application error code of a connection that is refused because all places are taken.
+const CODE_FULL: u32 = 2;
 /// Application protocol (ALPN) of connections with a key.
 const PROTOCOL: &[u8] = b"tributary-1";
 /// Bytes of the kernel's buffers of a UDP socket: 20 ms at 3 Gbit/s.

@@ -10,9 +10,9 @@ use std::task::{Context, Poll, ready};
 use socket2::{Protocol, SockRef};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::stats::{PathStats, TransportStats};
+use crate::places::Held;
 use crate::sockopt;
 
 /// State of a connection whose handshake is done (`TCP_ESTABLISHED`).
@@ -22,7 +22,7 @@ const ESTABLISHED: u8 = 1;
 #[derive(Debug)]
 pub(super) struct Socket {
     pub stream: TcpStream,
-    pub _slot: Option<OwnedSemaphorePermit>,
+    pub _slot: Option<Held>,
 }
 
 /// Reads from a connection.

@@ -29,6 +29,12 @@ impl Session {
         self.events.push_back(Event::PathRemoved { path });
     }
 
+    /// Whether the session has this path, connected or not.
+    #[must_use]
+    pub fn has_path(&self, path: PathId) -> bool {
+        self.paths.contains(path)
+    }
+
     fn tell_gone(&mut self, gone: SubflowId) {
         if self.side != Side::Client {
             return;

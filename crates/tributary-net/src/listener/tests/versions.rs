@@ -2,7 +2,10 @@
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use tributary_proto::Side;
+
 use super::*;
+use crate::handshake::random;
 
 /// A ticket of this moment.
 fn ticket(mode: Mode) -> [u8; crate::ticket::TICKET_LENGTH] {

@@ -63,7 +63,7 @@ async fn the_number_of_waiting_applications_is_limited() {
         last = Some(waiters.spawn(async move { held.0.get(&held.1).await.is_ok() }));
     }
     waiting(MOST_WAITING).await;
-    assert!(matches!(held.0.get(&held.1).await, Err(Refused::Crowd)));
+    assert!(matches!(held.0.get(&held.1).await, Err(Refused::Crowd(_))));
     // An application that closes its connection frees its place.
     last.unwrap().abort();
     waiting(MOST_WAITING - 1).await;
@@ -114,14 +114,14 @@ async fn an_application_that_leaves_while_it_waits_for_a_stream_frees_its_place(
     let (near, far) = pair().await;
     let waits = async { sessions.open(&near, 0).await.err() };
     let leaves = async {
-        while sessions.places.available_permits() == MOST_WAITING {
+        while sessions.places.taken() == 0 {
             tokio::task::yield_now().await;
         }
         drop(far);
     };
     let (refused, ()) = tokio::join!(waits, leaves);
     assert!(matches!(refused, Some(Refused::Left)), "{refused:?}");
-    assert_eq!(sessions.places.available_permits(), MOST_WAITING);
+    assert_eq!(sessions.places.taken(), 0);
 }
 
 /// A client's open session without a subflow, as the proxy sees it, and the commands to its driver.
@@ -142,7 +142,7 @@ fn without_subflow() -> (Session, Sessions, tokio::sync::mpsc::UnboundedReceiver
     let sessions = Sessions {
         link,
         waiting,
-        places: Semaphore::new(MOST_WAITING),
+        places: Shares::new(MOST_WAITING),
         patience: Duration::from_secs(600),
         task,
         shown,

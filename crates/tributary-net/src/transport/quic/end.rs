@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::io::AsyncWriteExt;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 use tributary_types::printable;
@@ -13,14 +13,16 @@ use super::super::super::stream::{RecvHalf, SendHalf};
 use super::super::super::{
     Accepted, TransportConfig, TransportError, TransportStats, TransportStream, system,
 };
+use super::super::incoming::{Handshakes, Place, Refusals};
 use super::super::{
-    CLIENT_PROOF, CODE_WRONG_KEY, EXPORTER, Handshake, Proof, SERVER_PROOF, bound, client_tls, key, routes,
-    server_tls,
+    CLIENT_PROOF, CODE_FULL, CODE_WRONG_KEY, EXPORTER, Handshake, Proof, SERVER_PROOF, bound, client_tls,
+    key, routes, server_tls,
 };
 use super::library::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
 use super::library::{self, ConnectionError};
 use crate::config::{Limits, PathConfig};
 use crate::key::Key;
+use crate::places::{Held, Shares, Source};
 
 /// A connection. At a server it also holds one of the places for connections.
 #[derive(Clone, Debug)]
@@ -31,7 +33,7 @@ pub(in super::super::super) struct Connection {
     endpoint: Option<library::Endpoint>,
     /// One task for each stream that is finished but not yet acknowledged.
     finishing: TaskTracker,
-    _slot: Option<Arc<OwnedSemaphorePermit>>,
+    _slot: Option<Arc<Held>>,
 }
 
 fn failed(error: impl std::fmt::Display) -> TransportError {
@@ -182,7 +184,10 @@ struct Server {
     key: Option<Key>,
     early: bool,
     limits: Limits,
-    slots: Arc<Semaphore>,
+    /// Connections that are served.
+    places: Shares,
+    handshakes: Arc<Handshakes>,
+    refusals: Arc<Refusals>,
     tell: Fresh,
 }
 
@@ -195,8 +200,15 @@ pub(in super::super::super) fn listen(
     let mut settings = library::ServerConfig::with_crypto(Arc::new(crypto));
     settings.transport_config(Arc::new(super::settings(config.congestion.as_deref())?));
     let (tell, fresh) = mpsc::channel(config.limits.sessions.max(1));
-    let slots = Arc::new(Semaphore::new(config.limits.sessions));
-    let server = Server { key: key(config), early: config.early, limits: config.limits, slots, tell };
+    let server = Server {
+        key: key(config),
+        early: config.early,
+        limits: config.limits,
+        places: Shares::new(config.limits.sessions),
+        handshakes: Arc::new(Handshakes::new(&config.limits)),
+        refusals: Arc::default(),
+        tell,
+    };
     let (mut tasks, mut listening) = (JoinSet::new(), Vec::new());
     for &address in addresses {
         let socket = bound(address, None)?;
@@ -212,34 +224,37 @@ async fn accept_loop(endpoint: library::Endpoint, server: Server) {
     while let Some(incoming) = endpoint.accept().await {
         let from = incoming.remote_address();
         while shaking.try_join_next().is_some() {}
+        let validated = incoming.remote_address_validated();
         // Under load a client must prove its address before the server keeps any state for it (RFC 9000 §8.1).
-        if shaking.len() >= server.limits.half_open && !incoming.remote_address_validated() {
+        if !validated && !server.handshakes.has_room_for_strangers() {
             // Fails for a connection whose token was already used; the connection is then dropped.
             let _ = incoming.retry();
             continue;
         }
-        let Ok(slot) = server.slots.clone().try_acquire_owned() else {
-            tracing::warn!(%from, "connection refused: {} are served already", server.limits.sessions);
-            incoming.refuse();
-            continue;
-        };
+        let place = server.handshakes.enter(validated.then(|| Source::of(from)));
         let server = server.clone();
-        shaking.spawn(async move { shake(incoming, from, &server, slot).await });
+        shaking.spawn(async move { shake(incoming, from, &server, place).await });
     }
 }
 
 /// Completes a connection's handshake. With early data the connection is returned before the handshake is over.
-async fn shake(incoming: library::Incoming, from: SocketAddr, server: &Server, slot: OwnedSemaphorePermit) {
+async fn shake(incoming: library::Incoming, from: SocketAddr, server: &Server, place: Place) {
     let until = tokio::time::Instant::now() + server.limits.handshake;
-    let late =
-        || tracing::info!(%from, "connection refused: no handshake within {:?}", server.limits.handshake);
-    let (connection, mut handshake) = match tokio::time::timeout_at(until, begin(incoming, server)).await {
+    let begun = tokio::select! {
+        begun = tokio::time::timeout_at(until, begin(incoming, server)) => begun,
+        () = place.displaced() => return server.refusals.displaced(from),
+    };
+    let (connection, mut handshake) = match begun {
         Ok(Ok(begun)) => begun,
-        Ok(Err(error)) => {
-            tracing::info!(%from, %error, "connection refused");
-            return;
+        Ok(Err(error)) => return server.refusals.failed(from, &error),
+        Err(_) => return server.refusals.late(from, server.limits.handshake),
+    };
+    let slot = match server.places.enter(&[Source::of(from)]) {
+        Ok(slot) => slot,
+        Err(full) => {
+            connection.close(CODE_FULL.into(), full.to_string().as_bytes());
+            return server.refusals.full(from, full);
         }
-        Err(_) => return late(),
     };
     let accepted = Connection {
         connection: connection.clone(),
@@ -251,7 +266,7 @@ async fn shake(incoming: library::Incoming, from: SocketAddr, server: &Server, s
     // If the acceptor has been dropped, the connection ends.
     let _ = server.tell.send((super::seam(accepted), from)).await;
     if tokio::time::timeout_at(until, handshake.over()).await.is_err() {
-        late();
+        server.refusals.late(from, server.limits.handshake);
         connection.close(0u32.into(), b"the handshake takes too long");
     }
 }
