@@ -14,6 +14,7 @@ mod http3;
 mod patience;
 mod range;
 mod sendfile;
+mod slots;
 mod target;
 
 use std::convert::Infallible;
@@ -28,12 +29,13 @@ use http::header::{self, HeaderValue};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use serde::Serialize;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsAcceptor;
+use tributary_net::Seldom;
 use tributary_net::proxy::{Drain, Drained, Ticket};
 use tributary_net::transport::{
     Acceptor, Connection, TransportConfig, TransportError, TransportName, TransportStream,
@@ -42,6 +44,7 @@ use tributary_net::transport::{
 use files::Store;
 use patience::Patient;
 use sendfile::{FileSender, Outgoing};
+use slots::{Activity, Slot, Slots};
 
 /// Most bytes of request headers on a connection.
 const HEADERS: usize = 16 << 10;
@@ -55,11 +58,13 @@ const CLOSING: Duration = Duration::from_secs(1);
 /// Limits for clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Concurrent connections; over a session or multipath QUIC every stream counts as one.
+    /// Concurrent connections; over a session or multipath QUIC every stream counts as one. One address leaves an
+    /// eighth of them to others; when none is free, the one that has been idle for the longest time is closed.
     pub connections: usize,
     /// Timeout for the headers of an HTTP/1.1 request.
     pub headers: Duration,
-    /// A connection on which no byte moves for this long is closed.
+    /// A connection on which no byte moves for this long is closed. So is one whose client took less than 500 bytes a
+    /// second in as much time as it kept the server waiting.
     pub idle: Duration,
 }
 
@@ -108,6 +113,31 @@ pub struct Server {
     serving: Serving,
 }
 
+/// Counts of a running server's connections.
+#[derive(Clone, Debug)]
+pub struct Watch(Slots);
+
+/// Connections of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Connections {
+    /// Open now.
+    pub open: usize,
+    /// Most that may be open.
+    pub most: usize,
+    /// Connections that were refused.
+    pub refused: u64,
+    /// Idle connections that were ended for others.
+    pub ended: u64,
+}
+
+impl Watch {
+    /// The present counts.
+    #[must_use]
+    pub fn connections(&self) -> Connections {
+        self.0.counts()
+    }
+}
+
 /// TLS over TCP.
 #[derive(Clone, Debug)]
 struct Secure {
@@ -121,7 +151,8 @@ struct Secure {
 struct Serving {
     store: Arc<Store>,
     limits: Limits,
-    slots: Arc<Semaphore>,
+    slots: Slots,
+    refused: Arc<Seldom>,
     drain: Arc<Drain>,
     http: auto::Builder<TokioExecutor>,
     secure: Option<Secure>,
@@ -137,7 +168,11 @@ impl Server {
         let store = Store::open(&directory).map_err(|source| ServerError::Directory { directory, source })?;
         let mut acceptors = Vec::new();
         for (mut transport, addresses) in listen {
-            transport.limits.sessions = limits.connections;
+            transport.limits.sessions = match transport.name {
+                TransportName::Session { .. } => limits.connections,
+                // Every connection gets one of this server's places, which decide. The transport's only limit what waits.
+                _ => 2 * limits.connections,
+            };
             let tls = transport.certificates.as_ref().and_then(|certificates| certificates.server.clone());
             let quic = matches!(transport.name, TransportName::Quic(_));
             if quic && tls.is_none() {
@@ -161,7 +196,8 @@ impl Server {
         let serving = Serving {
             store: Arc::new(store),
             limits,
-            slots: Arc::new(Semaphore::new(limits.connections)),
+            slots: Slots::new(limits.connections),
+            refused: Arc::default(),
             drain: Arc::new(Drain::new()),
             http: http(&limits),
             secure: None,
@@ -175,6 +211,12 @@ impl Server {
         self.acceptors.iter().map(|(acceptor, _)| acceptor.addresses().to_vec()).collect()
     }
 
+    /// A handle to its counts of connections.
+    #[must_use]
+    pub fn watch(&self) -> Watch {
+        Watch(self.serving.slots.clone())
+    }
+
     /// Serves until `stop`. Responses in progress then have `drain` to finish; the rest is reset.
     pub async fn run_until(self, stop: impl Future<Output = ()>, drain: Duration) -> Drained {
         let Self { acceptors, serving } = self;
@@ -184,7 +226,7 @@ impl Server {
         }
         stop.await;
         let ending = &serving.drain;
-        let connections = serving.limits.connections.saturating_sub(serving.slots.available_permits());
+        let connections = serving.slots.counts().open;
         tracing::info!(connections, "ending; responses have {drain:?} to finish");
         let reset = ending.finish(Instant::now() + drain).await;
         ending.close_sessions(Instant::now() + CLOSING);
@@ -231,8 +273,11 @@ async fn accept(mut acceptor: Acceptor, serving: Serving) {
 /// Serves every stream of a transport connection; TCP and MPTCP have one.
 async fn streams(connection: Connection, from: SocketAddr, serving: Serving) {
     if let Some(quic) = connection.quic().zip(connection.handshake()) {
-        if let Some(_slot) = slot(from, &serving) {
-            http3::serve(quic, from, &serving, serving.drain.ticket()).await;
+        if let Some(slot) = slot(from, &serving) {
+            tokio::select! {
+                () = http3::serve(quic, (from, &slot.activity), &serving, serving.drain.ticket()) => {}
+                () = slot.lost() => tracing::debug!(%from, "connection ended: idle, and its place is needed"),
+            }
         }
         return drop(timeout(CLOSING, connection.close()).await);
     }
@@ -257,34 +302,44 @@ async fn streams(connection: Connection, from: SocketAddr, serving: Serving) {
     let _ = timeout(CLOSING, connection.close()).await;
 }
 
-/// A permit for another connection, if the limit allows it.
-fn slot(from: SocketAddr, serving: &Serving) -> Option<OwnedSemaphorePermit> {
-    let slot = serving.slots.clone().try_acquire_owned().ok();
-    if slot.is_none() {
-        let most = serving.limits.connections;
-        tracing::warn!(%from, "connection refused: {most} are served already; see --connections");
-    }
-    slot
+/// A place for another connection, if there is one.
+fn slot(from: SocketAddr, serving: &Serving) -> Option<Slot> {
+    let slot = serving.slots.enter(from);
+    slot.inspect_err(|full| {
+        serving
+            .refused
+            .tell(|more| tracing::warn!(%from, "connection refused: {full}; see --connections{more}"));
+    })
+    .ok()
 }
 
-/// Serves a stream if the limit allows it.
+/// Serves a stream if there is a place for it.
 fn serve_slot(stream: TransportStream, from: SocketAddr, serving: &Serving, streams: &mut JoinSet<()>) {
     let Some(slot) = slot(from, serving) else { return };
     let (serving, ticket) = (serving.clone(), serving.drain.ticket());
     streams.spawn(async move {
-        serve(stream, from, &serving, ticket).await;
-        drop(slot);
+        tokio::select! {
+            () = serve((stream, &slot.activity), from, &serving, ticket) => {}
+            // Dropping the connection resets it.
+            () = slot.lost() => tracing::debug!(%from, "connection ended: idle, and its place is needed"),
+        }
     });
 }
 
 /// Serves one HTTP/1.1 or HTTP/2 connection until it ends.
-async fn serve(stream: TransportStream, from: SocketAddr, serving: &Serving, ticket: Ticket) {
+async fn serve(
+    (stream, activity): (TransportStream, &Activity),
+    from: SocketAddr,
+    serving: &Serving,
+    ticket: Ticket,
+) {
     let Some(secure) = &serving.secure else {
         let stream = FileSender::new(stream);
         let outgoing = stream.outgoing();
-        return converse((Patient::new(stream, serving.limits.idle), outgoing), from, serving, ticket).await;
+        let stream = Patient::new(stream, serving.limits.idle, activity.clone());
+        return converse((stream, outgoing), from, serving, ticket).await;
     };
-    let stream = Patient::new(stream, serving.limits.idle);
+    let stream = Patient::new(stream, serving.limits.idle, activity.clone());
     let shaking = TlsAcceptor::from(secure.settings.clone()).accept(stream);
     match timeout(serving.limits.headers, shaking).await {
         Ok(Ok(stream)) => converse((stream, None), from, serving, ticket).await,

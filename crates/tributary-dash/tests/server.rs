@@ -400,6 +400,39 @@ async fn more_connections_than_allowed_are_refused_and_the_others_served() {
     drop(held);
 }
 
+/// A connection from this address that has asked for a file.
+async fn ask_from(host: &str, server: SocketAddr, path: &str) -> std::io::Result<tokio::net::TcpStream> {
+    use tokio::io::AsyncWriteExt;
+    let socket = tokio::net::TcpSocket::new_v4()?;
+    socket.bind(format!("{host}:0").parse().unwrap())?;
+    let mut stream = socket.connect(server).await?;
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).await?;
+    Ok(stream)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_readers_of_one_address_leave_places_to_another() {
+    use tokio::io::AsyncReadExt;
+    let limits = Limits { connections: 50, ..Limits::default() };
+    let server = start("tcp", limits, Duration::ZERO).await;
+    let mut slow = Vec::new();
+    let mut served = 0;
+    for _ in 0..50 {
+        let mut stream = ask_from("127.0.0.2", server.address, "/large").await.unwrap();
+        // They read the beginning of the answer, and nothing after it. The last ones get none.
+        served += usize::from(stream.read_exact(&mut [0; 12]).await.is_ok());
+        slow.push(stream);
+    }
+    assert_eq!(served, 44, "an address leaves places to others");
+    let began = std::time::Instant::now();
+    let mut other = ask_from("127.0.0.3", server.address, "/a.mpd").await.unwrap();
+    let mut answer = [0; 12];
+    other.read_exact(&mut answer).await.unwrap();
+    // real time: printed for the reader, not judged.
+    eprintln!("served beside {served} slow readers after {:?}", began.elapsed());
+    assert_eq!(&answer, b"HTTP/1.1 200");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_clients_of_one_address_may_connect_before_they_ask() {
     let mut tcp = transport("tcp");

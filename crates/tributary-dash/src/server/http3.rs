@@ -19,11 +19,12 @@ use http::{Response, StatusCode};
 use http_body::Body;
 use thiserror::Error;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tributary_net::proxy::Ticket;
 use tributary_net::transport::Handshake;
 
 use super::body::Content;
+use super::slots::Activity;
 use super::{HEADERS, STREAMS, Serving, answer};
 
 /// Bytes of a body written at once; a client that reads none of it within [`super::Limits::idle`] is
@@ -47,7 +48,7 @@ type Exchange = h3::server::RequestStream<h3_quinn::BidiStream<Bytes>, Bytes>;
 /// Serves a connection until it ends.
 pub(super) async fn serve(
     (quic, handshake): (&quinn::Connection, &Handshake),
-    from: SocketAddr,
+    (from, activity): (SocketAddr, &Activity),
     serving: &Serving,
     mut ticket: Ticket,
 ) {
@@ -71,7 +72,9 @@ pub(super) async fn serve(
         tokio::select! {
             accepted = http.accept(), if requests.len() < STREAMS as usize => match accepted {
                 Ok(Some(request)) => {
-                    requests.spawn(serve_request(request, handshake.clone(), from, serving.clone()));
+                    activity.touch(Instant::now());
+                    let who = (from, activity.clone());
+                    requests.spawn(serve_request(request, handshake.clone(), who, serving.clone()));
                 }
                 Ok(None) => break,
                 Err(error) => return tracing::debug!(%from, "connection ended: {error}"),
@@ -90,7 +93,12 @@ pub(super) async fn serve(
     }
 }
 
-async fn serve_request(request: Requests, handshake: Handshake, from: SocketAddr, serving: Serving) {
+async fn serve_request(
+    request: Requests,
+    handshake: Handshake,
+    (from, activity): (SocketAddr, Activity),
+    serving: Serving,
+) {
     let resolving = timeout(serving.limits.headers, request.resolve_request());
     let Ok(Ok((request, mut stream))) = resolving.await else {
         return tracing::debug!(%from, "a request came to nothing");
@@ -102,7 +110,7 @@ async fn serve_request(request: Requests, handshake: Handshake, from: SocketAddr
         answer::plain(StatusCode::TOO_EARLY)
     };
     tracing::debug!(%from, method = %request.method, uri = %request.uri, status = response.status().as_u16());
-    if let Err(error) = respond(&mut stream, response, serving.limits.idle).await {
+    if let Err(error) = respond(&mut stream, response, (serving.limits.idle, &activity)).await {
         tracing::debug!(%from, "response ended: {error}");
         stream.stop_stream(Code::H3_INTERNAL_ERROR);
     }
@@ -116,7 +124,7 @@ async fn serve_request(request: Requests, handshake: Handshake, from: SocketAddr
 async fn respond(
     stream: &mut Exchange,
     response: Response<Content>,
-    patience: Duration,
+    (patience, activity): (Duration, &Activity),
 ) -> Result<(), Broken> {
     let (mut head, content) = response.into_parts();
     if let Ok(date) = HeaderValue::from_str(&httpdate::fmt_http_date(SystemTime::now())) {
@@ -129,6 +137,7 @@ async fn respond(
         while !data.is_empty() {
             let piece = data.split_to(PIECE.min(data.len()));
             within(patience, stream.send_data(piece)).await?;
+            activity.touch(Instant::now());
         }
     }
     within(patience, stream.finish()).await
