@@ -59,9 +59,13 @@ impl Daemon {
     /// Starts it. Its status socket is in a folder of the directory.
     pub(super) fn start(role: &str, arguments: &[&str], directory: &Path) -> Result<Self, BenchError> {
         let mut command = Command::new(product_program()?);
-        command.arg(role).args(arguments).env("XDG_RUNTIME_DIR", directory).env("RUST_LOG", "error");
+        command
+            .arg(role)
+            .args(arguments)
+            .env("TRIBUTARY_RUNTIME_DIR", directory.join("status"))
+            .env("RUST_LOG", "error");
         let process = Process::start(role, command)?;
-        let status = directory.join("tributary").join(format!("{role}-{}.sock", process.id()));
+        let status = directory.join("status").join(format!("{role}-{}.sock", process.id()));
         let line = process.line(START)?;
         let address = line.strip_prefix("listening on ").and_then(|address| address.parse().ok());
         let listening = address.ok_or_else(|| process.failed(format!("answered `{line}`")))?;

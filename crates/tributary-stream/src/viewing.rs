@@ -23,7 +23,7 @@ pub use motion::Motion;
 pub use outcome::{Knowledge, Load, Quality, TiledResult, concealment_name, psnr_cap, table};
 pub use page::{Beside, figure, page};
 pub use play::{Kept, PlayConfig, PlayFailure, Played, Viewing, play};
-pub use serve::{DiskSource, TileServer};
+pub use serve::{DiskSource, TileServer, Viewer, Viewers};
 pub use spool::{Spool, SpoolError, Spooled};
 pub use stills::{StillError, Stills, pictures};
 use tributary_net::transport::TransportName;

@@ -135,7 +135,7 @@ pub(crate) struct ConnectArguments {
     pub(crate) json: bool,
 }
 
-/// Show the running proxies of this user: each session's paths, why one is down, rates, round-trip times, bytes.
+/// Show this user's running programs: proxies with each session's paths and why one is down, servers, players, COTAG nodes.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary status

@@ -27,7 +27,7 @@ impl Program {
     fn start(arguments: &[&str], log: &std::path::Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
         command.args(arguments).env_remove("RUST_LOG").stdout(Stdio::piped());
-        command.env("XDG_RUNTIME_DIR", log.parent().unwrap());
+        command.env("TRIBUTARY_RUNTIME_DIR", log.parent().unwrap().join("status"));
         let mut child = command.stderr(std::fs::File::create(log).unwrap()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -158,7 +158,12 @@ fn a_wrong_key_and_a_dead_target_are_in_the_servers_log() {
 /// Output and error output of `tributary status` for the programs with logs in `directory`.
 fn status(directory: &std::path::Path, more: &[&str]) -> (String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
-    let output = command.arg("status").args(more).env("XDG_RUNTIME_DIR", directory).output().unwrap();
+    let output = command
+        .arg("status")
+        .args(more)
+        .env("TRIBUTARY_RUNTIME_DIR", directory.join("status"))
+        .output()
+        .unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (text(output.stdout), text(output.stderr))
 }
@@ -184,7 +189,7 @@ fn a_failing_path_is_shown_in_status_and_log_with_its_cause() {
     assert!(line.contains(" down ") && table.contains(CAUSE), "{table}");
     assert!(table.contains("serve (pid") && table.contains("connect (pid"), "{table}");
     let told: serde_json::Value = serde_json::from_str(&status(directory.path(), &["--json"]).0).unwrap();
-    let proxies = told["proxies"].as_array().unwrap();
+    let proxies = told["programs"].as_array().unwrap();
     let connect = proxies.iter().find(|proxy| proxy["role"] == "connect").unwrap();
     let paths = connect["sessions"][0]["paths"].as_array().unwrap();
     let seen = |radio: &str| paths.iter().find(|path| path["radio"] == radio).unwrap();
@@ -199,6 +204,46 @@ fn a_failing_path_is_shown_in_status_and_log_with_its_cause() {
     }
     let (nothing, complaint) = status(directory.path(), &[]);
     assert!(nothing.is_empty() && complaint.contains("is running"), "{nothing}{complaint}");
+}
+
+/// A service has no `XDG_RUNTIME_DIR`, a login shell has one.
+#[test]
+fn a_service_and_a_login_shell_see_the_same_programs() {
+    let directory = TempDir::new().unwrap();
+    let (key, shell) = (directory.path().join("key"), directory.path().join("shell"));
+    std::fs::create_dir(&shell).unwrap();
+    std::fs::set_permissions(&shell, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let program = || Command::new(env!("CARGO_BIN_EXE_tributary"));
+    assert!(program().args(["keygen", "--out", text(&key)]).status().unwrap().success());
+    let within = |mut command: Command, shell: Option<&std::path::Path>| {
+        command.env_remove("TRIBUTARY_RUNTIME_DIR").env_remove("XDG_RUNTIME_DIR").env("RUST_LOG", "error");
+        if let Some(shell) = shell {
+            command.env("XDG_RUNTIME_DIR", shell);
+        }
+        command
+    };
+    let start = |shell: Option<&std::path::Path>| {
+        let mut command = within(program(), shell);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--forward", "127.0.0.1:1", "--key", text(&key)]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        (lines.next().unwrap().unwrap(), child)
+    };
+    let mut running = [start(None), start(Some(&shell))];
+    for asked in [None, Some(shell.as_path())] {
+        // The sockets are opened after the address is announced.
+        until("the status shows each program once", || {
+            let mut command = within(program(), asked);
+            let output = command.arg("status").output().unwrap();
+            let table = String::from_utf8(output.stdout).unwrap();
+            running.iter().all(|(line, _)| table.matches(&format!("{line},")).count() == 1)
+        });
+    }
+    for (_, child) in &mut running {
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());
+        child.wait().unwrap();
+    }
 }
 
 #[test]

@@ -53,7 +53,11 @@ impl Program {
         arguments: &[&str],
         directory: &Path,
     ) -> Result<Self, BenchError> {
-        command.args(arguments).arg("--json").env("RUST_LOG", "error").env("XDG_RUNTIME_DIR", directory);
+        command
+            .args(arguments)
+            .arg("--json")
+            .env("RUST_LOG", "error")
+            .env("TRIBUTARY_RUNTIME_DIR", directory.join("status"));
         let process = Process::start(arguments.join(" "), command)?;
         let said: Announcement = process.answer(START)?;
         Ok(Self { process, listening: said.listening })

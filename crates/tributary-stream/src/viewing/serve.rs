@@ -1,11 +1,14 @@
 //! The server: a tiled video from disk, for any number of clients, over any transport.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use bytes::Bytes;
+use serde::Serialize;
 use tributary_net::transport::{Acceptor, Connection, SendHalf, Sent, TransportConfig, TransportError};
 use tributary_tiles::TiledVideo;
 use tributary_video::rd::RdTable;
@@ -58,6 +61,59 @@ impl Outlet for StreamOutlet {
 pub struct TileServer {
     acceptor: Acceptor,
     video: DiskSource,
+    viewers: Viewers,
+}
+
+/// The clients that are connected to a server now. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Viewers(Arc<Mutex<Connected>>);
+
+#[derive(Debug, Default)]
+struct Connected {
+    next: u64,
+    viewers: BTreeMap<u64, (SocketAddr, Instant)>,
+}
+
+/// A connected client.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Viewer {
+    /// Where it came from.
+    pub peer: SocketAddr,
+    /// Seconds since it connected.
+    pub age_s: f64,
+}
+
+/// Lists a client until it is dropped.
+struct Listed(Viewers, u64);
+
+impl Viewers {
+    fn lock(&self) -> MutexGuard<'_, Connected> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(&self, peer: SocketAddr) -> Listed {
+        let mut connected = self.lock();
+        connected.next += 1;
+        let id = connected.next;
+        connected.viewers.insert(id, (peer, Instant::now()));
+        Listed(self.clone(), id)
+    }
+
+    /// The clients in the order in which they connected.
+    #[must_use]
+    pub fn list(&self) -> Vec<Viewer> {
+        let viewer = |(peer, since): &(SocketAddr, Instant)| Viewer {
+            peer: *peer,
+            age_s: since.elapsed().as_secs_f64(),
+        };
+        self.lock().viewers.values().map(viewer).collect()
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.0.lock().viewers.remove(&self.1);
+    }
 }
 
 impl TileServer {
@@ -76,13 +132,19 @@ impl TileServer {
             let longest = longest_message(video.table());
             common.session.send_buffer = common.session.send_buffer.max(4 * longest);
         }
-        Ok(Self { acceptor: Acceptor::bind(&config, addresses).await?, video })
+        Ok(Self { acceptor: Acceptor::bind(&config, addresses).await?, video, viewers: Viewers::default() })
     }
 
     /// The addresses it listens on.
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         self.acceptor.addresses()
+    }
+
+    /// The clients that are connected.
+    #[must_use]
+    pub fn viewers(&self) -> Viewers {
+        self.viewers.clone()
     }
 
     /// Serves until the task is dropped; `told` is called for every client that has disconnected.
@@ -93,7 +155,9 @@ impl TileServer {
         let told = Arc::new(told);
         while let Some((connection, peer)) = self.acceptor.accept().await {
             let (video, told) = (self.video.clone(), told.clone());
+            let listed = self.viewers.enter(peer);
             tokio::spawn(async move {
+                let _listed = listed;
                 if let Some(served) = serve(&connection, video).await {
                     told(peer, &served);
                 }

@@ -2,7 +2,7 @@
 
 mod play;
 
-use super::{proxy, stop};
+use super::{proxy, status, stop};
 use crate::cli::UserArguments;
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -182,6 +182,10 @@ fn serve(arguments: ServeArguments) -> Result<ExitCode> {
         let server = Server::bind(config).await?;
         privileges.finish()?;
         announce(&names, &server.addresses(), fingerprint.as_deref(), arguments.json)?;
+        let addresses: Vec<SocketAddr> = server.addresses().into_iter().flatten().collect();
+        let watch = server.watch();
+        let describe = move || serde_json::json!({ "connections": watch.connections() });
+        let _shown = status::show("dash serve", &addresses, describe);
         stop::run(|stopped| server.run_until(async { drop(stopped.await) }, drain)).await
     })
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tributary_cli::output;
 use tributary_net::privileges::{Needs, Privileges};
@@ -239,6 +240,11 @@ async fn watch(node: &Running, json: bool) -> Result<ExitCode> {
     let mut ticks = tokio::time::interval(REFRESH);
     let is_terminal = std::io::stderr().is_terminal();
     let mut before: Option<Status> = None;
+    let first = node.status()?;
+    let seen = Arc::new(Mutex::new(serde_json::to_value(&first)?));
+    let shown = seen.clone();
+    let describe = move || shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let _shown = status::show(first.role, &[] as &[String], describe);
     loop {
         tokio::select! {
             (_, name) = signals.next() => {
@@ -248,6 +254,7 @@ async fn watch(node: &Running, json: bool) -> Result<ExitCode> {
             _ = ticks.tick() => {}
         }
         let status = node.status()?;
+        *seen.lock().unwrap_or_else(PoisonError::into_inner) = serde_json::to_value(&status)?;
         if json {
             output::line(&serde_json::to_string(&status)?)?;
         } else if is_terminal {

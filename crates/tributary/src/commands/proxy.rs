@@ -42,7 +42,7 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<ExitCode> {
         let server = Server::bind(config).await?;
         privileges.finish()?;
         announce(server.addresses(), arguments.json)?;
-        let _shown = status::show("serve", server.addresses(), server.watch());
+        let _shown = status::show_proxy("serve", server.addresses(), server.watch());
         stop::run(|stopped| server.run_until(async { drop(stopped.await) }, drain)).await
     })
 }
@@ -88,7 +88,7 @@ pub(crate) fn connect(arguments: ConnectArguments) -> Result<ExitCode> {
         let forwarder = Forwarder::bind(config).await?;
         privileges.finish()?;
         announce(&forwarder.addresses(), arguments.json)?;
-        let _shown = status::show("connect", &forwarder.addresses(), forwarder.watch());
+        let _shown = status::show_proxy("connect", &forwarder.addresses(), forwarder.watch());
         stop::run(|stopped| forwarder.run_until(async { drop(stopped.await) }, drain)).await
     })
 }

@@ -1,5 +1,6 @@
 //! `tributary stream serve` and `tributary stream play`: tiled 360° video over real sockets.
 
+use super::{status, stop};
 use crate::cli::UserArguments;
 use crate::paths::{self, PathArguments};
 use anyhow::{Context, Result, bail};
@@ -130,7 +131,17 @@ fn serve(arguments: StreamServeArguments) -> Result<ExitCode> {
         let server = TileServer::bind(transport, &arguments.listen, video).await?;
         privileges.finish()?;
         super::proxy::announce(server.addresses(), json)?;
-        server.run(move |peer, served| drop(output::line(&account(peer, served, json)))).await;
+        let viewers = server.viewers();
+        let _shown = status::show(
+            "stream serve",
+            server.addresses(),
+            move || serde_json::json!({ "viewers": viewers.list() }),
+        );
+        let mut signals = stop::Signals::new()?;
+        tokio::select! {
+            () = server.run(move |peer, served| drop(output::line(&account(peer, served, json)))) => {}
+            (_, name) = signals.next() => tracing::info!("{name} received; ended"),
+        }
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -184,9 +195,17 @@ fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
     }
     let began = std::time::Instant::now();
     let mut progress = Progress::new();
-    let mut report = |share: f64, text: &str| progress.at(share, text);
+    let doing = status::Doing::default();
+    let mut report = |share: f64, text: &str| {
+        progress.at(share, text);
+        doing.at(share, text);
+    };
+    let named: Vec<String> = config.paths.iter().map(ToString::to_string).collect();
     let viewing = viewpoint.view(&config, arguments.reference.as_deref(), &mut report);
-    let mut viewed = super::proxy::runtime()?.block_on(viewing)?;
+    let mut viewed = super::proxy::runtime()?.block_on(async {
+        let _shown = doing.show("stream play", named.into());
+        viewing.await
+    })?;
     progress.end();
     if let Some(path) = &arguments.report {
         let mut info = machine::run_info(&output::command_line());

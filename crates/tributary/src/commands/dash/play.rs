@@ -1,6 +1,6 @@
 //! `tributary dash play`.
 
-use super::super::proxy;
+use super::super::{proxy, status};
 use crate::paths;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -118,8 +118,15 @@ pub(super) fn run(arguments: PlayArguments) -> Result<ExitCode> {
     };
     let began = std::time::Instant::now();
     let mut progress = Progress::new();
-    let mut watch = |glimpse: &Glimpse| progress.at(share(glimpse), &words(glimpse));
-    let outcome = proxy::runtime()?.block_on(client::play(config, &mut watch))?;
+    let doing = status::Doing::default();
+    let mut watch = |glimpse: &Glimpse| {
+        progress.at(share(glimpse), &words(glimpse));
+        doing.at(share(glimpse), &words(glimpse));
+    };
+    let outcome = proxy::runtime()?.block_on(async {
+        let _shown = doing.show("dash play", arguments.url.clone().into());
+        client::play(config, &mut watch).await
+    })?;
     progress.end();
     // Bits that the paths could carry in the whole session.
     let seconds = outcome.qoe.seconds.len() as f64;

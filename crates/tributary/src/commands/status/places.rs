@@ -1,0 +1,118 @@
+//! Where the sockets of a user's programs are: one rule for the programs and for `tributary status`.
+//!
+//! A service and a login shell of one user have different environments, and a directory may appear with a login and
+//! disappear with it. So a program has a socket in every place that it can use, and `status` looks in all of them:
+//!
+//! - `TRIBUTARY_RUNTIME_DIR`, if set, is the only place.
+//! - root: `/run/tributary`; if it cannot be made, the temporary directory as below.
+//! - others: `/run/user/UID/tributary`, if that user directory exists, and `tributary-UID` in the temporary directory.
+//! - everybody: `$XDG_RUNTIME_DIR/tributary`, if set.
+//!
+//! Each directory must belong to the user and be closed to others, because another user could replace the sockets.
+
+use anyhow::Result;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use tributary_cli::private;
+
+/// A directory for sockets, which may not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place(PathBuf);
+
+impl Place {
+    #[cfg(test)]
+    pub(super) fn at(directory: &Path) -> Self {
+        Self(directory.to_owned())
+    }
+
+    /// Makes it if it does not exist.
+    pub(super) fn make(&self) -> Result<&Path> {
+        private::make(&self.0).map_err(way_out)?;
+        Ok(&self.0)
+    }
+
+    /// The directory, if it exists.
+    pub(super) fn existing(&self) -> Result<Option<&Path>> {
+        if !self.0.exists() {
+            return Ok(None);
+        }
+        private::check(&self.0, private::user()).map_err(way_out)?;
+        Ok(Some(&self.0))
+    }
+}
+
+/// The places of this user.
+pub(super) fn places() -> Vec<Place> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let user = private::user();
+    let login = Path::new("/run/user").join(user.to_string());
+    let has_login = private::check(&login, user).is_ok();
+    let run = Path::new("/run/tributary");
+    let root = (user == 0 && (run.exists() || private::make(run).is_ok())).then(|| run.to_owned());
+    let (only, session) = (set("TRIBUTARY_RUNTIME_DIR"), set("XDG_RUNTIME_DIR"));
+    choose((only, session), root, has_login.then_some(login), private::temporary(user))
+}
+
+fn way_out(error: anyhow::Error) -> anyhow::Error {
+    anyhow::anyhow!("{error:#}; or name another directory with TRIBUTARY_RUNTIME_DIR")
+}
+
+fn choose(
+    (only, session): (Option<OsString>, Option<OsString>),
+    root: Option<PathBuf>,
+    login: Option<PathBuf>,
+    temporary: PathBuf,
+) -> Vec<Place> {
+    if let Some(only) = only {
+        return vec![Place(only.into())];
+    }
+    let mut places = match root {
+        Some(root) => vec![Place(root)],
+        None => {
+            login.map(|login| Place(login.join("tributary"))).into_iter().chain([Place(temporary)]).collect()
+        }
+    };
+    let session = session.map(|session| Place(Path::new(&session).join("tributary")));
+    places.extend(session.filter(|session| !places.contains(session)).into_iter().collect::<Vec<_>>());
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn names(places: Vec<Place>) -> Vec<String> {
+        places.into_iter().map(|place| place.0.display().to_string()).collect()
+    }
+
+    #[test]
+    fn a_service_and_a_login_shell_share_a_place() {
+        let (root, login) = (|| Some("/run/tributary".into()), || Some("/run/user/7".into()));
+        let temporary = || PathBuf::from("/tmp/tributary-7");
+        let shell = Some("/run/user/7".into());
+        let service = choose((None, None), None, login(), temporary());
+        assert_eq!(names(service), ["/run/user/7/tributary", "/tmp/tributary-7"]);
+        let shell = choose((None, shell), None, login(), temporary());
+        assert_eq!(names(shell), ["/run/user/7/tributary", "/tmp/tributary-7"], "each once");
+        let before_login = choose((None, None), None, None, temporary());
+        assert_eq!(names(before_login), ["/tmp/tributary-7"]);
+        let own = choose((None, Some("/x".into())), root(), None, temporary());
+        assert_eq!(names(own), ["/run/tributary", "/x/tributary"]);
+        let only = choose((Some("/only".into()), Some("/x".into())), root(), login(), temporary());
+        assert_eq!(names(only), ["/only"]);
+    }
+
+    #[test]
+    fn a_directory_that_others_may_enter_is_refused_with_the_way_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place::at(&directory.path().join("sockets"));
+        assert!(place.existing().unwrap().is_none());
+        place.make().unwrap();
+        assert!(place.existing().unwrap().is_some());
+        std::fs::set_permissions(&place.0, PermissionsExt::from_mode(0o755)).unwrap();
+        for error in [place.make().unwrap_err(), place.existing().unwrap_err()] {
+            assert!(error.to_string().contains("TRIBUTARY_RUNTIME_DIR"), "{error:#}");
+        }
+    }
+}
