@@ -352,6 +352,14 @@ impl SessionEnded {
         self.0.lock().given_up
     }
 
+    /// Waits until the session ends because its memory is needed; never returns after another end.
+    pub(crate) async fn given_up(&self) {
+        self.wait().await;
+        if !self.is_given_up() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Waits for the end; the task is not woken before it.
     pub(crate) async fn wait(&self) {
         let ended = self.0.lock().ended.clone();

@@ -221,7 +221,7 @@ fn invalid_priorities_weights_and_schedulers_are_refused_with_the_valid_ones() {
 }
 
 #[test]
-fn a_wrong_key_is_reported_at_once() {
+fn a_wrong_key_is_reported_when_the_wait_ends() {
     let directory = TempDir::new().unwrap();
     let (ours, theirs) = (key(&directory, "ours"), key(&directory, "theirs"));
     let arguments = ["serve", "--listen", "127.0.0.1:0", "--forward", "localhost:1", "--key", text(&ours)];
@@ -230,6 +230,6 @@ fn a_wrong_key_is_reported_at_once() {
     BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let address = line.trim().strip_prefix("listening on ").expect("it says where it listens");
     let path = format!("127.0.0.1={address}");
-    let connect = output(&["connect", "--path", &path, "--listen", "127.0.0.1:0", "--key", text(&theirs)]);
-    refused(&connect, 1, &["key"]);
+    let connect = ["connect", "--path", &path, "--listen", "127.0.0.1:0", "--wait", "3", "--key", text(&theirs)];
+    refused(&output(&connect), 1, &["key"]);
 }

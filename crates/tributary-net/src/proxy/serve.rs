@@ -218,8 +218,8 @@ async fn serve_stream(mut stream: Stream, targets: Arc<Targets>, sources: Vec<So
     let opened = tokio::select! {
         opened = targets.open(&mut stream) => opened,
         () = ticket.cut() => return stream.reset(CODE_ENDING),
-        // A session that has ended must not hold its memory until a silent target has been given up.
-        () = ended.wait() => return,
+        // A session whose memory is needed must not hold it until a silent target has been given up.
+        () = ended.given_up() => return,
     };
     match opened {
         Ok(tcp) => {
