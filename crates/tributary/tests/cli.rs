@@ -230,6 +230,7 @@ fn a_wrong_key_is_reported_when_the_wait_ends() {
     BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let address = line.trim().strip_prefix("listening on ").expect("it says where it listens");
     let path = format!("127.0.0.1={address}");
-    let connect = ["connect", "--path", &path, "--listen", "127.0.0.1:0", "--wait", "3", "--key", text(&theirs)];
+    let connect =
+        ["connect", "--path", &path, "--listen", "127.0.0.1:0", "--wait", "3", "--key", text(&theirs)];
     refused(&output(&connect), 1, &["key"]);
 }
