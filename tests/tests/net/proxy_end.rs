@@ -2,6 +2,7 @@
 //!
 //! Data that an application has sent is delivered, or the application gets a reset.
 
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -14,8 +15,7 @@ use tributary_net::{Limits, ListenConfig, Session};
 
 use crate::common::{client, in_time, paths, settings, succeeds};
 
-/// More than the kernel's buffers of a connection with an idle target; less than these buffers and a session's
-/// initial window together.
+/// More than the kernel's buffers of a connection with an idle target and the session hold together.
 const UPLOAD: usize = Limits::AMPLE as usize;
 const LONG: Duration = Duration::from_secs(50);
 
@@ -69,11 +69,20 @@ async fn proxied(drain: Duration) -> Proxied {
 }
 
 /// An application that has sent all its bytes, and waits for the answer.
-async fn uploaded(address: SocketAddr, bytes: usize) -> TcpStream {
-    let mut application = TcpStream::connect(address).await.unwrap();
-    application.write_all(&vec![7; bytes]).await.unwrap();
-    application.shutdown().await.unwrap();
-    application
+async fn uploaded(address: SocketAddr, bytes: usize) -> io::Result<TcpStream> {
+    let mut application = TcpStream::connect(address).await?;
+    application.write_all(&vec![7; bytes]).await?;
+    application.shutdown().await?;
+    Ok(application)
+}
+
+/// An application that sends its bytes and reads the answer, both as fast as the proxy lets it.
+fn upload(address: SocketAddr, bytes: usize) -> JoinHandle<io::Result<Vec<u8>>> {
+    tokio::spawn(async move {
+        let mut answer = Vec::new();
+        uploaded(address, bytes).await?.read_to_end(&mut answer).await?;
+        Ok(answer)
+    })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -81,7 +90,7 @@ async fn an_upload_under_way_during_shutdown_arrives_complete() {
     for stop_server in [false, true] {
         in_time(async {
             let proxied = proxied(LONG).await;
-            let mut application = uploaded(proxied.address, UPLOAD).await;
+            let application = upload(proxied.address, UPLOAD);
             let (mut tcp, _) = proxied.target.accept().await.unwrap();
             let (stopping, _other) = match stop_server {
                 true => (proxied.server.stop(), proxied.client),
@@ -93,9 +102,7 @@ async fn an_upload_under_way_during_shutdown_arrives_complete() {
             assert_eq!(received.len(), UPLOAD);
             tcp.write_all(b"thanks").await.unwrap();
             drop(tcp);
-            let mut answer = Vec::new();
-            application.read_to_end(&mut answer).await.unwrap();
-            assert_eq!(answer, b"thanks");
+            assert_eq!(application.await.unwrap().unwrap(), b"thanks");
             assert_eq!(stopping.await.unwrap(), Drained::default());
         })
         .await;
@@ -107,15 +114,15 @@ async fn data_not_delivered_in_time_ends_with_a_reset() {
     for stop_server in [false, true] {
         in_time(async {
             let proxied = proxied(Duration::from_millis(50)).await;
-            let mut application = uploaded(proxied.address, UPLOAD).await;
+            let application = upload(proxied.address, UPLOAD);
             // A target that never reads.
             let (mut tcp, _) = proxied.target.accept().await.unwrap();
             let (stopping, _other) = match stop_server {
                 true => (proxied.server.stop(), proxied.client),
                 false => (proxied.client.stop(), proxied.server),
             };
-            let error = application.read_to_end(&mut Vec::new()).await.unwrap_err();
-            assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+            let error = application.await.unwrap().unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
             assert_eq!(stopping.await.unwrap().reset, 1);
             // The target never takes truncated data for complete data.
             if let Ok(bytes) = tcp.read_to_end(&mut Vec::new()).await {
@@ -130,11 +137,11 @@ async fn data_not_delivered_in_time_ends_with_a_reset() {
 async fn an_end_that_is_dropped_resets_its_connections() {
     in_time(async {
         let proxied = proxied(LONG).await;
-        let mut application = uploaded(proxied.address, 1000).await;
+        let mut application = uploaded(proxied.address, 1000).await.unwrap();
         let (_tcp, _) = proxied.target.accept().await.unwrap();
         proxied.client.task.abort();
         let error = application.read_to_end(&mut Vec::new()).await.unwrap_err();
-        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
     })
     .await;
 }
@@ -157,7 +164,7 @@ async fn a_stopping_end_accepts_no_connections() {
 async fn an_idle_target_is_disconnected_when_the_session_has_ended() {
     in_time(async {
         let proxied = proxied(LONG).await;
-        let mut application = uploaded(proxied.address, 1000).await;
+        let mut application = uploaded(proxied.address, 1000).await.unwrap();
         let (mut tcp, _) = proxied.target.accept().await.unwrap();
         // The target has the whole request and delays its answer.
         tcp.read_to_end(&mut Vec::new()).await.unwrap();

@@ -151,9 +151,9 @@ async fn a_peer_that_stops_reading_holds_bounded_memory_and_blocks_no_other_peer
         });
         let _unread = server.accept_stream().await.unwrap();
         let mut stream = client.open_stream(0).await.unwrap();
-        send_pattern(&mut stream, 3_000_000).await;
-        let mut peer = server.accept_stream().await.unwrap();
-        assert_eq!(check_pattern(&mut peer).await, 3_000_000);
+        let reading = async { check_pattern(&mut server.accept_stream().await.unwrap()).await };
+        let ((), read) = tokio::join!(send_pattern(&mut stream, 3_000_000), reading);
+        assert_eq!(read, 3_000_000);
         let limit = settings(false).session.receive_credit;
         assert!(server.stats().session.receive_held_most <= limit);
         assert!(client.stats().session.send_held <= settings(false).session.send_buffer as u64 + (2 << 20));
