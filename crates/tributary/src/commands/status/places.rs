@@ -4,9 +4,8 @@
 //! disappear with it. So a program has a socket in every place that it can use, and `status` looks in all of them:
 //!
 //! - `TRIBUTARY_RUNTIME_DIR`, if set, is the only place.
-//! - root: `/run/tributary`; if it cannot be made, the temporary directory as below.
-//! - others: `/run/user/UID/tributary`, if that user directory exists, and `tributary-UID` in the temporary directory.
-//! - everybody: `$XDG_RUNTIME_DIR/tributary`, if set.
+//! - root: `/run/tributary`; others: `/run/user/UID/tributary`, if that user directory exists.
+//! - everybody: `/tmp/tributary-UID`, whatever `TMPDIR` is, and `$XDG_RUNTIME_DIR/tributary`, if set.
 //!
 //! Each directory must belong to the user and be closed to others, because another user could replace the sockets.
 
@@ -50,7 +49,12 @@ pub(super) fn places() -> Vec<Place> {
     let run = Path::new("/run/tributary");
     let root = (user == 0 && (run.exists() || private::make(run).is_ok())).then(|| run.to_owned());
     let (only, session) = (set("TRIBUTARY_RUNTIME_DIR"), set("XDG_RUNTIME_DIR"));
-    choose((only, session), root, has_login.then_some(login), private::temporary(user))
+    choose(
+        (only, session),
+        root,
+        has_login.then_some(login),
+        Path::new("/tmp").join(format!("tributary-{user}")),
+    )
 }
 
 fn way_out(error: anyhow::Error) -> anyhow::Error {
@@ -66,12 +70,8 @@ fn choose(
     if let Some(only) = only {
         return vec![Place(only.into())];
     }
-    let mut places = match root {
-        Some(root) => vec![Place(root)],
-        None => {
-            login.map(|login| Place(login.join("tributary"))).into_iter().chain([Place(temporary)]).collect()
-        }
-    };
+    let well_known = root.or_else(|| login.map(|login| login.join("tributary")));
+    let mut places: Vec<Place> = well_known.into_iter().chain([temporary]).map(Place).collect();
     let session = session.map(|session| Place(Path::new(&session).join("tributary")));
     places.extend(session.filter(|session| !places.contains(session)).into_iter().collect::<Vec<_>>());
     places
@@ -98,7 +98,7 @@ mod tests {
         let before_login = choose((None, None), None, None, temporary());
         assert_eq!(names(before_login), ["/tmp/tributary-7"]);
         let own = choose((None, Some("/x".into())), root(), None, temporary());
-        assert_eq!(names(own), ["/run/tributary", "/x/tributary"]);
+        assert_eq!(names(own), ["/run/tributary", "/tmp/tributary-7", "/x/tributary"]);
         let only = choose((Some("/only".into()), Some("/x".into())), root(), login(), temporary());
         assert_eq!(names(only), ["/only"]);
     }
