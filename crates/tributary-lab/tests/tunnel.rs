@@ -363,14 +363,18 @@ fn metrics_and_oversize_packets_are_counted() {
     }
     let gateway = tunnel.gateway().expect("it runs");
     let address = gateway.metrics().expect("it answers");
-    let ask = || {
+    let ask = |host: &str| {
         let mut stream = TcpStream::connect(address).expect("it listens");
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").expect("it reads");
+        let request = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("it reads");
         let mut text = String::new();
         stream.read_to_string(&mut text).expect("it answers");
         text
     };
-    let text = tunnel.network().run(Host::Gateway, ask).expect("the host runs");
+    let host = address.to_string();
+    let asked = |host: &str| tunnel.network().run(Host::Gateway, || ask(host)).expect("the host runs");
+    assert!(asked("page.example").starts_with("HTTP/1.1 421 "), "a page of another site cannot read them");
+    let text = asked(&host);
     assert!(text.starts_with("HTTP/1.1 200 OK"), "{text}");
     assert!(text.contains("tributary_link_up{role=\"gateway\",link=\"ap1\"} 1"), "{text}");
     assert!(text.contains("tributary_inner_packets_in_total{role=\"gateway\"}"), "{text}");

@@ -141,8 +141,13 @@ async fn session(common: Common, server: &str, paths: &[&str]) -> (Session, Stre
     (session, stream)
 }
 
+/// Paths of the session. A removed one stays listed, but is none any more.
+fn present(session: &Session) -> impl Iterator<Item = PathStatus> {
+    session.stats().paths.into_iter().filter(|path| path.state != PathState::Removed)
+}
+
 fn status(session: &Session, name: &str) -> Option<PathStatus> {
-    session.stats().paths.into_iter().find(|path| path.name.starts_with(name))
+    present(session).find(|path| path.name.starts_with(name))
 }
 
 /// Waits until `so` is true.
@@ -185,7 +190,7 @@ fn a_session_follows_interfaces_and_keeps_sending() {
         // The interface is renamed: for a moment there is no path at all.
         ip("link set near2 down");
         ip("link set near2 name usb7");
-        until(&session, "no path is left", |s| s.stats().paths.is_empty()).await;
+        until(&session, "no path is left", |s| present(s).next().is_none()).await;
         second_way("usb7");
         until(&session, "the renamed interface is a path", |s| is_up(s, "usb7=")).await;
         carries(&session, &mut stream, "usb7=").await;
@@ -239,7 +244,9 @@ fn with_every_path_cut_a_stream_waits_and_resumes_or_ends_as_configured() {
         assert!(!closed.by_peer && closed.reason.contains("nothing heard"), "{closed}");
         while let Ok(Some(_)) = cut_short.read_chunk().await {}
         assert!(cut_short.read_chunk().await.is_err());
-        assert!(patient.stats().paths.is_empty() && !patient.is_closed());
+        assert!(present(&patient).next().is_none() && !patient.is_closed());
+        let listed: Vec<_> = patient.stats().paths;
+        assert!(listed.iter().all(|path| path.cause.is_some()), "each says why: {listed:?}");
         ip("link set near1 up");
         ip("route replace default via 10.9.1.1 dev near1");
         carries(&patient, &mut stream, "near1=").await;
