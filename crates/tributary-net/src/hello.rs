@@ -161,7 +161,7 @@ pub enum HelloError {
     Version {
         /// Which end the peer is.
         peer: Peer,
-        /// Its version. [`Peer::Server`] with [`LAST_UNNAMED`]: this or an older one.
+        /// Its version. [`Peer::Server`] with `LAST_UNNAMED`: this or an older one.
         version: u8,
     },
     /// A ticket that was used before.

@@ -4,7 +4,7 @@
 //! The rule: **a source that fills a table harms itself before it harms another source.** [`Places`] is for work that
 //! can be ended at any time, such as a handshake: a newcomer always gets a place, and the source with the most places
 //! loses its oldest one. [`Shares`] is for work that must not be ended because of a stranger: a source may take another
-//! place only while it holds fewer than [`SHARE`] times as many as are free (dynamic thresholds, Choudhury and Hahne,
+//! place only while it holds fewer than `SHARE` times as many as are free (dynamic thresholds, Choudhury and Hahne,
 //! 1998), so one source alone leaves an eighth of the places to others. `docs/guide/limits.md` lists every table.
 
 use std::collections::{HashMap, VecDeque};
