@@ -7,14 +7,13 @@
 mod load;
 mod proxy;
 
-use super::{BenchError, Progress, within};
+use super::{BenchError, Expectation, Judged, Progress, within};
 use core::time::Duration;
 use load::{Life, Load};
 use proxy::Proxy;
 use serde::Serialize;
 use std::time::Instant;
-use tributary_report::stats::{self, Interval};
-use tributary_report::{Cell, Column, Table};
+use tributary_report::{Cell, Column, Table, stats};
 use tributary_types::Rng;
 
 pub use load::Tally;
@@ -27,6 +26,10 @@ const GRACE: Duration = Duration::from_secs(30);
 const SETTLING: f64 = 0.1;
 /// Fewest samples for a slope.
 const FEWEST: usize = 8;
+/// Growth of memory per connection, bytes: less than what either end keeps for an open one.
+const LEAK: Expectation = Expectation::AtMost(256.0);
+/// Descriptors and streams left after the last connection.
+const LEFT: Expectation = Expectation::AtMost(0.0);
 
 /// Settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,25 +67,6 @@ pub struct Sample {
     pub streams: u64,
 }
 
-/// Change of a quantity per connection.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Slope {
-    /// Change per connection.
-    pub each: f64,
-    /// Its 95 % interval.
-    pub low: f64,
-    /// As `low`.
-    pub high: f64,
-}
-
-impl Slope {
-    /// Whether it may be zero: the interval is not completely above zero.
-    #[must_use]
-    pub fn is_flat(&self) -> bool {
-        self.low <= 0.0
-    }
-}
-
 /// One end of the proxy.
 #[derive(Clone, Debug, Serialize)]
 pub struct End {
@@ -92,14 +76,12 @@ pub struct End {
     pub before: Sample,
     /// After it, with no connection open.
     pub after: Sample,
-    /// Bytes of memory per connection.
-    pub memory: Option<Slope>,
-    /// Descriptors per connection, without those of connections in progress.
-    pub descriptors: Option<Slope>,
-    /// Streams per connection, without those of connections in progress.
-    pub streams: Option<Slope>,
-    /// Whether memory does not grow, and the numbers of descriptors and streams are the same as before.
-    pub holds: bool,
+    /// Growth of memory per connection, bytes: slope of the samples. Undecided with too few samples.
+    pub memory: Judged,
+    /// Descriptors that are open after the last connection and were not before the first.
+    pub descriptors: Judged,
+    /// The same of streams.
+    pub streams: Judged,
     /// All samples.
     pub samples: Vec<Sample>,
 }
@@ -184,21 +166,14 @@ async fn wait_until(began: Instant, seconds: f64) {
 impl End {
     fn new(name: &'static str, (before, after): (Sample, Sample), samples: Vec<Sample>, plan: &Plan) -> Self {
         let counted: Vec<&Sample> = samples.iter().filter(|s| s.at_s > plan.seconds * SETTLING).collect();
-        let slope = |of: &dyn Fn(&Sample) -> f64| {
-            let points: Vec<(f64, f64)> = counted.iter().map(|s| (s.begun as f64, of(s))).collect();
-            if points.len() < FEWEST {
-                return None;
-            }
-            let (each, Interval { low, high }) = stats::slope_interval(&points)?;
-            Some(Slope { each, low, high })
-        };
-        let memory = slope(&|s| s.memory_kb as f64 * 1024.0);
-        // A connection in progress has a descriptor and a stream.
-        let descriptors = slope(&|s| s.descriptors as f64 - s.open as f64);
-        let streams = slope(&|s| s.streams as f64 - s.open as f64);
-        let back = after.descriptors <= before.descriptors && after.streams <= before.streams;
-        let holds = back && memory.is_some_and(|slope| slope.is_flat());
-        Self { name, before, after, memory, descriptors, streams, holds, samples }
+        let points: Vec<(f64, f64)> =
+            counted.iter().map(|s| (s.begun as f64, s.memory_kb as f64 * 1024.0)).collect();
+        let slope = stats::slope_interval(&points).filter(|_| points.len() >= FEWEST);
+        let memory = Judged::new(slope.map_or(f64::NAN, |of| of.0), slope.map(|of| of.1), LEAK);
+        let left =
+            |of: fn(&Sample) -> u64| Judged::count((of(&after) as f64 - of(&before) as f64).max(0.0), LEFT);
+        let (descriptors, streams) = (left(|s| s.descriptors), left(|s| s.streams));
+        Self { name, before, after, memory, descriptors, streams, samples }
     }
 }
 
@@ -210,57 +185,28 @@ impl Report {
             "{:.0} s, {} connections a second, seed {}: {}",
             self.seconds, self.rate, self.seed, self.connections
         );
-        let mut table = Table::new(&title).columns([
-            Column::left("end"),
-            Column::left("of"),
-            Column::right("before"),
-            Column::right("after"),
-            Column::right("for each connection"),
-            Column::right("95 % interval"),
-            Column::left("flat"),
-        ]);
+        let columns =
+            [Column::left("end"), Column::left("of"), Column::right("before"), Column::right("after")];
+        let columns = columns.into_iter().chain(Judged::columns("bytes a connection, or left"));
+        let mut table = Table::new(&title).columns(columns);
         for end in &self.ends {
-            let memory = |sample: &Sample| sample.memory_kb as f64 / 1024.0;
-            let (before, after) = (&end.before, &end.after);
-            let flat = end.memory.is_some_and(|slope| slope.is_flat());
-            table.push(row(
-                (end.name, "memory, MiB; slope in bytes"),
-                (memory(before), memory(after)),
-                end.memory,
-                flat,
-            ));
-            for (name, before, after, slope) in [
-                ("descriptors", before.descriptors, after.descriptors, end.descriptors),
-                ("streams", before.streams, after.streams, end.streams),
-            ] {
-                table.push(row((end.name, name), (before as f64, after as f64), slope, after <= before));
-            }
+            let mut push = |of: &str, value: fn(&Sample) -> f64, decimals, judged: &Judged| {
+                let both = [&end.before, &end.after].map(|sample| Cell::number(value(sample), decimals));
+                let names = [Cell::text(end.name), Cell::text(of)];
+                table.push(names.into_iter().chain(both).chain(judged.cells(0)));
+            };
+            push("memory, MiB", |sample| sample.memory_kb as f64 / 1024.0, 1, &end.memory);
+            push("descriptors", |sample| sample.descriptors as f64, 0, &end.descriptors);
+            push("streams", |sample| sample.streams as f64, 0, &end.streams);
         }
         vec![table]
     }
 }
 
-fn row((end, of): (&str, &str), (before, after): (f64, f64), slope: Option<Slope>, flat: bool) -> Vec<Cell> {
-    let decimals = if of.starts_with("memory") { 1 } else { 0 };
-    let (each, interval) = match slope {
-        Some(s) if decimals == 1 => (format!("{:.0}", s.each), format!("{:.0} to {:.0}", s.low, s.high)),
-        Some(s) => (format!("{:.5}", s.each), format!("{:.5} to {:.5}", s.low, s.high)),
-        None => ("–".to_owned(), "too few samples".to_owned()),
-    };
-    vec![
-        Cell::text(end),
-        Cell::text(of),
-        Cell::number(before, decimals),
-        Cell::number(after, decimals),
-        Cell::text(&each),
-        Cell::text(&interval),
-        super::verdict(flat),
-    ]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Verdict;
 
     fn end(grows: u64, after: Sample) -> End {
         let sample = |n: u64| Sample {
@@ -280,16 +226,21 @@ mod tests {
     #[test]
     fn a_leak_of_a_kilobyte_is_distinguished_from_a_sawtooth() {
         let rest = Sample { descriptors: 20, ..Sample::default() };
-        assert!(end(0, rest).holds);
-        let leaks = end(1, rest);
-        let slope = leaks.memory.unwrap();
-        assert!(!leaks.holds && slope.low > 500.0 && slope.high < 1500.0, "{slope:?}");
+        let flat = end(0, rest).memory;
+        assert!(flat.verdict != Verdict::Fails && flat.value.abs() < 256.0, "{flat:?}");
+        let leaks = end(1, rest).memory;
+        let slope = leaks.interval.unwrap();
+        assert!(leaks.verdict == Verdict::Fails && slope.low > 500.0 && slope.high < 1500.0, "{slope:?}");
     }
 
     #[test]
     fn a_leaked_descriptor_or_stream_is_reported() {
-        assert!(!end(0, Sample { descriptors: 21, ..Sample::default() }).holds);
-        assert!(!end(0, Sample { descriptors: 20, streams: 1, ..Sample::default() }).holds);
+        let of = |descriptors, streams| {
+            let end = end(0, Sample { descriptors, streams, ..Sample::default() });
+            (end.descriptors.verdict, end.streams.verdict)
+        };
+        assert_eq!(of(20, 0), (Verdict::Holds, Verdict::Holds));
+        assert_eq!(of(21, 1), (Verdict::Fails, Verdict::Fails));
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod network;
 
 pub use contest::{Aim, Contest, Rate};
 
-use super::{BenchError, Progress, Ratio, within};
+use super::{BenchError, Judged, Progress, within};
 use contest::Entrant;
 use core::hint::black_box;
 use serde::Serialize;
@@ -106,12 +106,12 @@ impl Report {
             ),
         };
         let columns = [Column::left("contest"), Column::left("ratio of")];
-        let columns = columns.into_iter().chain(Ratio::columns("ratio"));
+        let columns = columns.into_iter().chain(Judged::columns("ratio"));
         let mut aims = Table::new(&title).columns(columns);
         for contest in &self.contests {
             for aim in &contest.aims {
                 let names = [Cell::text(&contest.title), Cell::text(&aim.what)];
-                aims.push(names.into_iter().chain(aim.ratio.cells()));
+                aims.push(names.into_iter().chain(aim.ratio.cells(3)));
             }
         }
         tables.push(aims);

@@ -12,10 +12,9 @@ mod servers;
 use core::time::Duration;
 use serde::Serialize;
 use std::path::Path;
-use tributary_report::{Cell, Column, Table};
+use tributary_report::{Cell, Column, Interval, Table, stats};
 
-use super::ratio::{Ratio, Wanted};
-use super::{BenchError, Progress, daemon, judged, median, verdict, within};
+use super::{BenchError, Expectation, Judged, Progress, daemon, median, within};
 use clients::Clients;
 use servers::Server;
 
@@ -25,9 +24,9 @@ const LADDER: [u64; 20] = [
 ];
 const SEGMENT: u64 = 4;
 /// Bytes per second of processor time, over nginx's.
-const WANTED: Wanted = Wanted::AtLeast(0.8);
-/// Largest growth of the server's memory from the first turn to the last, kB.
-const FLAT_KB: f64 = 8192.0;
+const WANTED: Expectation = Expectation::AtLeast(0.8);
+/// Growth of the server's memory from the first turn to the last, MiB.
+const FLAT: Expectation = Expectation::AtMost(8.0);
 
 /// Settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -77,11 +76,9 @@ pub struct Report {
     /// nginx, round by round.
     pub nginx: Vec<Turn>,
     /// Bytes per second of processor time, over nginx's.
-    pub ratio: Ratio,
-    /// Growth of memory from the first turn to the last, kB.
-    pub growth_kb: f64,
-    /// Whether memory does not grow.
-    pub flat: bool,
+    pub ratio: Judged,
+    /// Growth of memory from the first turn to the last, MiB: along the line through all turns.
+    pub growth: Judged,
 }
 
 /// Measures both.
@@ -127,9 +124,8 @@ async fn measure(
     }
     let [tributary, nginx] = turns;
     let each = |turns: &[Turn]| turns.iter().map(|turn| turn.bytes_per_cpu_s).collect::<Vec<_>>();
-    let ratio = Ratio::of(&each(&tributary), &each(&nginx), WANTED);
-    let memory = |turn: Option<&Turn>| turn.map_or(0.0, |turn| turn.memory_kb as f64);
-    let growth_kb = memory(tributary.last()) - memory(tributary.first());
+    let ratio = Judged::ratio(&each(&tributary), &each(&nginx), WANTED);
+    let growth = growth(&tributary);
     Ok(Report {
         clients: plan.clients,
         seconds: plan.seconds,
@@ -137,9 +133,16 @@ async fn measure(
         tributary,
         nginx,
         ratio,
-        growth_kb,
-        flat: growth_kb <= FLAT_KB,
+        growth,
     })
+}
+
+fn growth(turns: &[Turn]) -> Judged {
+    let points = turns.iter().enumerate().map(|(at, turn)| (at as f64, turn.memory_kb as f64 / 1024.0));
+    let slope = stats::slope_interval(&points.collect::<Vec<_>>());
+    let steps = turns.len().saturating_sub(1) as f64;
+    let interval = slope.map(|(_, of)| Interval { low: of.low * steps, high: of.high * steps });
+    Judged::new(slope.map_or(f64::NAN, |(each, _)| each * steps), interval, FLAT)
 }
 
 async fn turn(plan: &Plan, server: &Server, sizes: &[u64]) -> Result<Turn, BenchError> {
@@ -195,28 +198,20 @@ impl Report {
                 Cell::number(turns.last().map_or(f64::NAN, |turn| turn.memory_kb as f64) / 1024.0, 1),
             ]);
         }
-        let columns = core::iter::once(Column::left("figure")).chain(Ratio::columns("measured"));
+        let columns = core::iter::once(Column::left("figure")).chain(Judged::columns("measured"));
         let mut ratio = Table::new("bytes for each CPU second").columns(columns);
-        ratio.push(core::iter::once(Cell::text("over nginx's")).chain(self.ratio.cells()));
+        ratio.push(core::iter::once(Cell::text("over nginx's")).chain(self.ratio.cells(3)));
         vec![table, ratio, self.memory()]
     }
 
     /// Memory after each round.
     fn memory(&self) -> Table {
-        let mut table = Table::new("memory of tributary dash serve").columns([
-            Column::left("after each round").unit("MiB"),
-            Column::right("growth").unit("MiB"),
-            Column::left("wanted"),
-            Column::left("verdict"),
-        ]);
+        let columns = [Column::left("after each round").unit("MiB")].into_iter();
+        let columns = columns.chain(Judged::columns("growth, MiB"));
+        let mut table = Table::new("memory of tributary dash serve").columns(columns);
         let rounds: Vec<String> =
             self.tributary.iter().map(|turn| format!("{:.1}", turn.memory_kb as f64 / 1024.0)).collect();
-        table.push([
-            Cell::text(&rounds.join(", ")),
-            judged(self.growth_kb / 1024.0, 1, self.flat),
-            Cell::text(&format!("≤ {}", FLAT_KB / 1024.0)),
-            verdict(self.flat),
-        ]);
+        table.push([Cell::text(&rounds.join(", "))].into_iter().chain(self.growth.cells(1)));
         table
     }
 }

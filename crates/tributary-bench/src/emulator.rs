@@ -1,21 +1,20 @@
 //! The emulator's own benchmarks ([`tributary_emu::bench`]) as one report: accuracy, highest rate, loss
 //! equivalence, and rattan in the same run.
 
-use super::{BenchError, Judgement, Progress, median, paired_interval, verdict};
+use super::{BenchError, Expectation, Judged, Progress, Verdict, median, within};
 use core::time::Duration;
 use serde::Serialize;
 use std::path::Path;
-use tributary_emu::Verdict;
 use tributary_emu::bench::{self, Accuracy, AccuracyPlan, Load, LossEquivalence, PeerComparison};
 use tributary_report::{Cell, Column, Table};
 use tributary_types::Bitrate;
 
-/// Largest allowed relative error of the rate.
-const RATE_AIM: f64 = 0.02;
-/// Largest allowed 99th percentile of the error of added delay, microseconds.
-const DELAY_AIM_US: f64 = 500.0;
-/// Least ratio of our shaped TCP throughput to the peer's.
-const PEER_AIM: f64 = 4.0;
+/// Error of the rate, per cent.
+const RATE_AIM: Expectation = Expectation::Between(-2.0, 2.0);
+/// 99th percentile of the error of added delay, ms.
+const DELAY_AIM: Expectation = Expectation::AtMost(0.5);
+/// Our shaped TCP throughput over the peer's.
+const PEER_AIM: Expectation = Expectation::AtLeast(4.0);
 /// Configured rate of both emulators: above the peer's maximum.
 const PEER_RATE: Bitrate = Bitrate::from_mbps(4_000);
 
@@ -26,7 +25,7 @@ pub struct Plan {
     pub time: Duration,
     /// Seeds of the loss equivalence.
     pub seeds: u64,
-    /// Rounds of the comparison with the peer.
+    /// Rounds of accuracy, and of the comparison with the peer.
     pub rounds: usize,
 }
 
@@ -36,11 +35,22 @@ impl Default for Plan {
     }
 }
 
+/// A rate under one load, round by round.
+#[derive(Clone, Debug, Serialize)]
+pub struct Exactness {
+    /// Every round.
+    pub rounds: Vec<Accuracy>,
+    /// Error of the rate, per cent; `None` without TCP.
+    pub rate_error: Option<Judged>,
+    /// 99th percentile of the error of added delay, ms.
+    pub delay_error: Judged,
+}
+
 /// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Rate and delay, up to 1 Gbit/s.
-    pub accuracy: Vec<Accuracy>,
+    pub accuracy: Vec<Exactness>,
     /// Higher rates, up to the first that is missed.
     pub ceiling: Vec<Accuracy>,
     /// Super-frames compared with packets under loss.
@@ -54,8 +64,16 @@ pub struct Report {
 /// # Errors
 /// [`BenchError`].
 pub fn run(plan: &Plan, rattan: Option<&Path>, progress: Progress<'_>) -> Result<Report, BenchError> {
-    let accuracy = AccuracyPlan { time: plan.time, ..AccuracyPlan::default() };
-    let accuracy = bench::accuracy(&accuracy, &mut *progress)?;
+    within("rounds", plan.rounds as f64, 1.0..=99.0)?;
+    let once = AccuracyPlan { time: plan.time, ..AccuracyPlan::default() };
+    let mut accuracy: Vec<Vec<Accuracy>> = Vec::new();
+    for round in 1..=plan.rounds {
+        progress(&format!("accuracy, round {round} of {}", plan.rounds));
+        let rows = bench::accuracy(&once, &mut *progress)?;
+        accuracy.resize(rows.len(), Vec::new());
+        accuracy.iter_mut().zip(rows).for_each(|(rounds, row)| rounds.push(row));
+    }
+    let accuracy = accuracy.into_iter().map(Exactness::new).collect();
     let ceiling = bench::ceiling(plan.time, &mut *progress)?;
     let loss = bench::loss_equivalence(plan.seeds, Duration::from_secs(2), &mut *progress)?;
     let compare =
@@ -63,36 +81,76 @@ pub fn run(plan: &Plan, rattan: Option<&Path>, progress: Progress<'_>) -> Result
     Ok(Report { accuracy, ceiling, loss, peer: rattan.map(compare).transpose()? })
 }
 
-/// Whether a row is accurate enough.
-fn is_exact(row: &Accuracy) -> bool {
-    row.verdict == Verdict::Valid
-        && row.rate_error.is_none_or(|error| error.abs() <= RATE_AIM)
-        && row.delay_error.p99_us <= DELAY_AIM_US
+impl Exactness {
+    fn new(rounds: Vec<Accuracy>) -> Self {
+        let rates: Vec<f64> = rounds.iter().filter_map(|round| Some(round.rate_error? * 100.0)).collect();
+        let delays: Vec<f64> = rounds.iter().map(|round| round.delay_error.p99_us / 1e3).collect();
+        let rate_error = (!rates.is_empty()).then(|| Judged::median(&rates, RATE_AIM));
+        Self { rate_error, delay_error: Judged::median(&delays, DELAY_AIM), rounds }
+    }
+
+    /// The verdict on both, and whether every audit is valid.
+    fn cells(&self) -> [Cell; 2] {
+        let verdict = Verdict::all(self.rate_error.iter().chain([&self.delay_error]).map(|of| of.verdict));
+        [audit(&self.rounds), verdict.cell()]
+    }
 }
 
-fn rates(title: &str, rows: &[Accuracy]) -> Table {
-    let mut table = Table::new(title).columns([
+fn audit(rounds: &[Accuracy]) -> Cell {
+    match rounds.iter().all(|round| round.verdict == tributary_emu::Verdict::Valid) {
+        true => Cell::text("valid"),
+        false => Cell::text("invalid").bad(),
+    }
+}
+
+fn accuracy_table(rows: &[Exactness]) -> Table {
+    let title = format!(
+        "Accuracy; medians of the rounds; wanted: error of the rate {RATE_AIM} %, of the delay at p99 {DELAY_AIM} ms"
+    );
+    let interval = || Column::right("95 % interval");
+    let mut table = Table::new(&title).columns([
         Column::right("rate").unit("Mbit/s"),
         Column::left("load"),
+        Column::right("rate error").unit("%"),
+        interval(),
+        Column::right("delay error, p99").unit("ms"),
+        interval(),
+        Column::left("audit"),
+        Column::left("verdict"),
+    ]);
+    for row in rows {
+        let value = |of: &Judged, decimals| of.cells(decimals).into_iter().take(2);
+        let mut cells = row.rounds.first().map_or_else(Vec::new, |first| {
+            let load = if first.load == Load::Tcp { "TCP" } else { "idle" };
+            vec![Cell::number(first.rate_mbps, 0), Cell::text(load)]
+        });
+        match &row.rate_error {
+            Some(error) => cells.extend(value(error, 2)),
+            None => cells.extend([Cell::optional(None), Cell::optional(None)]),
+        }
+        table.push(cells.into_iter().chain(value(&row.delay_error, 3)).chain(row.cells()));
+    }
+    table
+}
+
+/// The search for the highest rate: one measurement of each, without a verdict.
+fn ceiling_table(rows: &[Accuracy]) -> Table {
+    let mut table = Table::new("Ceiling: TCP until a rate is missed").columns([
+        Column::right("rate").unit("Mbit/s"),
         Column::right("goodput").unit("Mbit/s"),
         Column::right("rate error").unit("%"),
-        Column::right("delay error p50").unit("ms"),
-        Column::right("p99").unit("ms"),
+        Column::right("delay error, p99").unit("ms"),
         Column::right("CPU").unit("%"),
         Column::left("audit"),
-        Column::left(""),
     ]);
     for row in rows {
         table.push([
             Cell::number(row.rate_mbps, 0),
-            Cell::text(if row.load == Load::Tcp { "TCP" } else { "idle" }),
             Cell::optional_number(row.goodput_mbps, 0),
             Cell::optional_number(row.rate_error.map(|error| error * 100.0), 2),
-            Cell::number(row.delay_error.p50_us / 1e3, 3),
             Cell::number(row.delay_error.p99_us / 1e3, 3),
             Cell::number(row.cpu_share * 100.0, 0),
-            Cell::text(if row.verdict == Verdict::Valid { "valid" } else { "invalid" }),
-            verdict(is_exact(row)),
+            audit(core::slice::from_ref(row)),
         ]);
     }
     table
@@ -102,11 +160,8 @@ impl Report {
     /// The tables.
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
-        let mut tables = vec![
-            rates("Accuracy; wanted ± 2 % and ± 0.5 ms at p99", &self.accuracy),
-            rates("Ceiling: TCP until a rate is missed", &self.ceiling),
-            self.loss_table(),
-        ];
+        let mut tables =
+            vec![accuracy_table(&self.accuracy), ceiling_table(&self.ceiling), self.loss_table()];
         tables.extend(self.peer.as_ref().map(peer_table));
         tables
     }
@@ -137,26 +192,20 @@ impl Report {
 fn peer_table(peer: &PeerComparison) -> Table {
     let title =
         format!("Shaped TCP at {:.0} Mbit/s, {:.0} ms; medians of the rounds", peer.rate_mbps, peer.rtt_ms);
-    let mut table = Table::new(&title).columns([
+    let columns = [
         Column::right(&peer.peer).unit("Mbit/s"),
         Column::right("tributary").unit("Mbit/s"),
-        Column::right("ratio"),
-        Column::right("95 % interval"),
-        Column::right("wanted"),
         Column::right("to its best round"),
         Column::left("audit"),
-        Column::left(""),
-    ]);
-    let interval = paired_interval(&peer.ours_mbps, &peer.peer_mbps);
-    table.push([
+    ];
+    let mut table = Table::new(&title).columns(columns.into_iter().chain(Judged::columns("ratio")));
+    let names = [
         Cell::number(median(&peer.peer_mbps), 0),
         Cell::number(median(&peer.ours_mbps), 0),
-        Cell::number(peer.ratio, 1).strong(),
-        Cell::optional(interval.map(|interval| interval.to_string())),
-        Cell::text(&format!("≥ {PEER_AIM}")),
         Cell::number(peer.ratio_to_best, 1),
         Cell::text(if peer.ours_valid { "valid" } else { "invalid" }),
-        Judgement::at_least(PEER_AIM, interval).cell(),
-    ]);
+    ];
+    let ratio = Judged::ratio(&peer.ours_mbps, &peer.peer_mbps, PEER_AIM);
+    table.push(names.into_iter().chain(ratio.cells(1)));
     table
 }

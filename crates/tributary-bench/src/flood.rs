@@ -20,7 +20,7 @@ use tributary_link::{LinkSpec, PathSpec, Scenario};
 use tributary_report::{Cell, Column, Table, stats};
 use tributary_types::Bitrate;
 
-use super::{BenchError, Bounds, Judgement, Progress, audited, interval_of, within};
+use super::{BenchError, Expectation, Interval, Judged, Progress, audited, within};
 
 /// Honest clients at the same time, each with its own address.
 pub const HONEST_CLIENTS: u8 = 20;
@@ -32,8 +32,10 @@ const RATES: [u64; 2] = [100, 20];
 const SETTLE: Duration = Duration::from_secs(1);
 /// Time for the server to listen and the stream to reach its radio's rate.
 const START: Duration = Duration::from_secs(10);
-/// Least share of honest attempts that succeed, and of the stream's rate.
-const AIMS: (f64, f64) = (0.99, 0.95);
+/// Share of honest attempts that succeed.
+const HONEST: Expectation = Expectation::AtLeast(0.99);
+/// The stream's rate over that without a flood.
+const STREAM: Expectation = Expectation::AtLeast(0.95);
 
 /// Settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -85,10 +87,8 @@ pub struct Report {
     pub connects: Share,
     /// As `connects`.
     pub rejoins: Share,
-    /// Median over the rounds of the ratio of the stream's goodput with and without the flood.
-    pub ratio: f64,
-    /// Its 95 % interval, bootstrapped over the rounds.
-    pub ratio_interval: Option<Bounds>,
+    /// The stream's goodput with the flood over that without it.
+    pub ratio: Judged,
     /// The emulator's audit.
     pub audit: Audit,
 }
@@ -101,9 +101,7 @@ pub struct Share {
     /// Number of attempts.
     pub of: u64,
     /// The share.
-    pub value: f64,
-    /// Its 95 % interval.
-    pub interval: Bounds,
+    pub share: Judged,
 }
 
 impl Share {
@@ -114,8 +112,8 @@ impl Share {
         let value = good as f64 / n;
         let centre = (value + z * z / (2.0 * n)) / (1.0 + z * z / n);
         let half = z / (1.0 + z * z / n) * (value * (1.0 - value) / n + z * z / (4.0 * n * n)).sqrt();
-        let interval = Bounds { low: (centre - half).max(0.0), high: (centre + half).min(1.0) };
-        Self { good, of, value, interval }
+        let interval = Interval { low: (centre - half).max(0.0), high: (centre + half).min(1.0) };
+        Self { good, of, share: Judged::new(value, Some(interval), HONEST) }
     }
 }
 
@@ -194,8 +192,7 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     Ok(Report {
         connects: of(|phase| &phase.connects),
         rejoins: of(|phase| &phase.rejoins),
-        ratio: super::median(&ratios),
-        ratio_interval: interval_of(&ratios, stats::median),
+        ratio: Judged::median(&ratios, STREAM),
         audit: network.audit()?,
         phases,
     })
@@ -275,28 +272,16 @@ impl Report {
     }
 
     fn aims(&self) -> Table {
-        let mut aims = Table::new("During the flood").columns([
-            Column::left(""),
-            Column::right("value"),
-            Column::right("95 % interval"),
-            Column::right("wanted"),
-            Column::left(""),
-        ]);
-        let mut push = |name: &str, value: f64, interval: Option<Bounds>, aim: f64| {
-            let judgement = Judgement::at_least(aim, interval);
-            let interval =
-                interval.map_or_else(|| "–".to_owned(), |of| format!("{:.4} to {:.4}", of.low, of.high));
-            aims.push([
-                Cell::text(name),
-                Cell::number(value, 4).strong(),
-                Cell::text(&interval),
-                Cell::text(&format!("≥ {aim}")),
-                audited(core::slice::from_ref(&self.audit), judgement.cell()),
-            ]);
-        };
-        push("honest connects that succeed", self.connects.value, Some(self.connects.interval), AIMS.0);
-        push("honest rejoins that succeed", self.rejoins.value, Some(self.rejoins.interval), AIMS.0);
-        push("the stream's goodput over that without a flood", self.ratio, self.ratio_interval, AIMS.1);
+        let columns = [Column::left("")].into_iter().chain(Judged::columns("value"));
+        let mut aims = Table::new("During the flood").columns(columns);
+        for (name, judged) in [
+            ("honest connects that succeed", &self.connects.share),
+            ("honest rejoins that succeed", &self.rejoins.share),
+            ("the stream's goodput over that without a flood", &self.ratio),
+        ] {
+            let cells = audited(core::slice::from_ref(&self.audit), judged, 4);
+            aims.push([Cell::text(name)].into_iter().chain(cells));
+        }
         aims
     }
 }
@@ -309,9 +294,10 @@ mod tests {
     fn a_share_has_an_interval_even_when_all_succeed() {
         let attempts = Attempts { made: 400, took_ms: vec![300.0; 400] };
         let share = Share::of(&[&attempts]);
-        assert_eq!((share.good, share.of, share.value, share.interval.high), (400, 400, 1.0, 1.0));
-        assert!((share.interval.low - 0.9905).abs() < 1e-3, "{share:?}");
-        assert_eq!(Share::of(&[]).value, 0.0);
+        let interval = share.share.interval.unwrap();
+        assert_eq!((share.good, share.of, share.share.value, interval.high), (400, 400, 1.0, 1.0));
+        assert!((interval.low - 0.9905).abs() < 1e-3, "{share:?}");
+        assert_eq!(Share::of(&[]).share.value, 0.0);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use tributary_nodes::{
 };
 use tributary_report::{Cell, Column, Table};
 
-use super::{BenchError, Progress, Ratio, Wanted, within};
+use super::{BenchError, Expectation, Judged, Progress, within};
 
 /// Keys of the gateway, one of which is used.
 const KEYS: usize = 32;
@@ -31,7 +31,7 @@ const RESTARTS: u32 = 20;
 /// Time for all nodes to find each other.
 const START: Duration = Duration::from_secs(20);
 /// Least share of pings answered, and of handshakes that led to a session.
-const AIM: Wanted = Wanted::AtLeast(0.99);
+const AIM: Expectation = Expectation::AtLeast(0.99);
 /// Length of a handshake's datagram, where its time stamp and its MAC are.
 const INIT: usize = 72;
 const STAMP: usize = 16;
@@ -74,7 +74,7 @@ pub struct Report {
     /// Each attack, and pings without one.
     pub attacks: Vec<Attack>,
     /// Their shares, with verdict.
-    pub shares: Vec<Ratio>,
+    pub shares: Vec<Judged>,
 }
 
 const QUIET: &str = "pings, nothing else";
@@ -105,7 +105,7 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
             attack.per_second.push(sent);
         }
     }
-    let shares = attacks.iter().map(|attack| Ratio::of_values(&attack.share, AIM)).collect();
+    let shares = attacks.iter().map(|attack| Judged::median(&attack.share, AIM)).collect();
     Ok(Report { attacks: attacks.into(), shares })
 }
 
@@ -115,12 +115,12 @@ impl Report {
     pub fn tables(&self) -> Vec<Table> {
         let columns = [Column::left("what"), Column::right("attacker").unit("1/s")]
             .into_iter()
-            .chain(Ratio::columns("share"));
+            .chain(Judged::columns("share"));
         let title = format!("A COTAG gateway with {KEYS} keys under attack; medians of the rounds");
         let mut table = Table::new(&title).columns(columns);
         for (attack, share) in self.attacks.iter().zip(&self.shares) {
             let sent = Cell::number(super::median(&attack.per_second), 0);
-            table.push([Cell::text(attack.name), sent].into_iter().chain(share.cells()));
+            table.push([Cell::text(attack.name), sent].into_iter().chain(share.cells(3)));
         }
         vec![table]
     }

@@ -2,16 +2,16 @@
 
 use super::end::{CONGESTION, Contestant, EndResult, Until};
 use super::process::Transfer;
-use super::{BenchError, Bounds, Judgement, Progress, interval_of, median, within};
+use super::{BenchError, Expectation, Judged, Progress, median, within};
 use serde::Serialize;
 use std::ffi::OsStr;
 use tributary_emu::{Side, VethNetwork};
-use tributary_report::{Cell, Column, Table, stats};
+use tributary_report::{Cell, Column, Table};
 
 /// Paths of the session.
 const PATHS: usize = 2;
-/// Largest share of one core that both ends together may use.
-const AIM: f64 = 0.001;
+/// Largest share of one core that both ends together may use, per cent.
+const AIM: Expectation = Expectation::AtMost(0.1);
 
 /// Settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,9 +38,9 @@ pub struct Round {
 }
 
 impl Round {
-    /// Processor time of both ends as a share of one core.
+    /// Processor time of both ends as a share of one core, per cent.
     fn share(&self) -> f64 {
-        [&self.client, &self.server].map(|end| end.cpu_seconds / end.seconds).iter().sum()
+        [&self.client, &self.server].map(|end| end.cpu_seconds / end.seconds * 100.0).iter().sum()
     }
 }
 
@@ -49,14 +49,8 @@ impl Round {
 pub struct Report {
     /// Every round.
     pub rounds: Vec<Round>,
-    /// Median over the rounds of the processor time of both ends as a share of one core.
-    pub share: f64,
-    /// Its 95 % interval, bootstrapped over the rounds.
-    pub interval: Option<Bounds>,
-    /// The largest wanted share.
-    pub at_most: f64,
-    /// Whether it is met.
-    pub judgement: Judgement,
+    /// Processor time of both ends as a share of one core, per cent.
+    pub share: Judged,
 }
 
 /// Measures a session over two paths with TLS.
@@ -79,25 +73,23 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
         rounds.push(Round { client, server });
     }
     let shares: Vec<f64> = rounds.iter().map(Round::share).collect();
-    let interval = interval_of(&shares, stats::median);
-    let judgement = Judgement::at_most(AIM, interval);
-    Ok(Report { rounds, share: median(&shares), interval, at_most: AIM, judgement })
+    Ok(Report { rounds, share: Judged::median(&shares, AIM) })
 }
 
 impl Report {
     /// The tables.
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
-        let mut table = Table::new("An idle session over two paths, TLS; medians of the rounds").columns([
+        let columns = [
             Column::left("end"),
             Column::right("subflows"),
             Column::right("time").unit("s"),
             Column::right("CPU").unit("ms"),
-            Column::right("share of a core").unit("%"),
-            Column::right("95 % interval").unit("%"),
-            Column::right("wanted").unit("%"),
-            Column::left(""),
-        ]);
+        ]
+        .into_iter()
+        .chain(Judged::columns("share of a core, %"));
+        let mut table =
+            Table::new("An idle session over two paths, TLS; medians of the rounds").columns(columns);
         for name in ["client", "server"] {
             let end = |round: &Round| if name == "client" { &round.client } else { &round.server }.clone();
             let middle = |of: fn(&EndResult) -> f64| {
@@ -111,17 +103,8 @@ impl Report {
                 Cell::number(middle(|end| end.cpu_seconds / end.seconds * 100.0), 4),
             ]);
         }
-        let percent = |of: Bounds| format!("{:.4} to {:.4}", of.low * 100.0, of.high * 100.0);
-        table.push([
-            Cell::text("both"),
-            Cell::text(""),
-            Cell::text(""),
-            Cell::text(""),
-            Cell::number(self.share * 100.0, 4).strong(),
-            Cell::optional(self.interval.map(percent)),
-            Cell::text(&format!("≤ {}", self.at_most * 100.0)),
-            self.judgement.cell(),
-        ]);
+        let both = [Cell::text("both"), Cell::text(""), Cell::text(""), Cell::text("")];
+        table.push(both.into_iter().chain(self.share.cells(4)));
         vec![table]
     }
 }

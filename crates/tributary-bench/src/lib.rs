@@ -22,24 +22,19 @@ pub mod memory;
 pub mod objects;
 mod process;
 pub mod proxy;
-mod ratio;
 pub mod sessions;
 pub mod simulator;
 pub mod stalled;
 pub mod tunnel;
 pub mod unshaped;
 
-pub use ratio::{Ratio, Wanted};
-
 use core::time::Duration;
-use serde::Serialize;
 use thiserror::Error;
-use tributary_emu::{Audit, Network, NetworkError, Verdict};
+use tributary_emu::{Audit, Network, NetworkError};
 use tributary_lab::LabError;
 use tributary_lab::process::ProcessError;
 use tributary_link::Scenario;
-use tributary_report::Cell;
-use tributary_report::stats::{self, Interval};
+use tributary_report::{Cell, Expectation, Interval, Judged, Verdict, bootstrap, bootstrap_rounds, stats};
 
 /// Callback that gets the name of each step.
 pub type Progress<'a> = &'a mut dyn FnMut(&str);
@@ -109,106 +104,6 @@ fn paired_ratio(ours: &[f64], peers: &[f64]) -> f64 {
     median(&ratios)
 }
 
-/// The 95 % interval of [`paired_ratio`], bootstrapped over the rounds; `None` with a single round.
-fn paired_interval(ours: &[f64], peers: &[f64]) -> Option<Bounds> {
-    let ratios: Vec<f64> = ours.iter().zip(peers).map(|(our, peer)| our / peer).collect();
-    interval_of(&ratios, stats::median)
-}
-
-/// The bootstrapped 95 % interval of a statistic; `None` with fewer than two samples.
-fn interval_of(samples: &[f64], statistic: impl Fn(&[f64]) -> Option<f64>) -> Option<Bounds> {
-    /// Resamples, and their seed.
-    const BOOTSTRAP: (u32, u64) = (2000, 1);
-    let (rounds, seed) = BOOTSTRAP;
-    stats::bootstrap_interval(samples, statistic, rounds, seed).map(Bounds::from)
-}
-
-/// The bootstrapped 95 % interval of a statistic of whole rounds, which is given the numbers of the drawn rounds.
-fn interval_over_rounds(rounds: usize, statistic: impl Fn(&[usize]) -> f64) -> Option<Bounds> {
-    let numbers: Vec<f64> = (0..rounds).map(|round| round as f64).collect();
-    interval_of(&numbers, |drawn| {
-        Some(statistic(&drawn.iter().map(|round| *round as usize).collect::<Vec<_>>()))
-    })
-}
-
-/// An interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Bounds {
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-}
-
-impl From<Interval> for Bounds {
-    fn from(interval: Interval) -> Self {
-        Self { low: interval.low, high: interval.high }
-    }
-}
-
-impl std::fmt::Display for Bounds {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:.3} to {:.3}", self.low, self.high)
-    }
-}
-
-/// The verdict on a bound, from the interval of the measured value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Judgement {
-    /// The whole interval is on the good side.
-    Holds,
-    /// The whole interval is on the other side.
-    Fails,
-    /// The bound is inside the interval, or there is none.
-    Undecided,
-}
-
-impl Judgement {
-    fn at_least(least: f64, interval: Option<Bounds>) -> Self {
-        match interval {
-            Some(interval) if interval.low >= least => Self::Holds,
-            Some(interval) if interval.high < least => Self::Fails,
-            _ => Self::Undecided,
-        }
-    }
-
-    fn at_most(most: f64, interval: Option<Bounds>) -> Self {
-        match interval {
-            Some(interval) if interval.high <= most => Self::Holds,
-            Some(interval) if interval.low > most => Self::Fails,
-            _ => Self::Undecided,
-        }
-    }
-
-    fn inside(range: core::ops::RangeInclusive<f64>, interval: Option<Bounds>) -> Self {
-        match (Self::at_least(*range.start(), interval), Self::at_most(*range.end(), interval)) {
-            (Self::Holds, Self::Holds) => Self::Holds,
-            (Self::Fails, _) | (_, Self::Fails) => Self::Fails,
-            _ => Self::Undecided,
-        }
-    }
-
-    fn cell(self) -> Cell {
-        match self {
-            Self::Holds => Cell::text("holds").good(),
-            Self::Fails => Cell::text("fails").bad(),
-            Self::Undecided => Cell::text("undecided"),
-        }
-    }
-}
-
-/// A ratio and whether it meets its aim.
-fn judged(value: f64, decimals: usize, good: bool) -> Cell {
-    let cell = Cell::number(value, decimals);
-    if good { cell.good() } else { cell.bad() }
-}
-
-/// The verdict as a word, for output without colours.
-fn verdict(good: bool) -> Cell {
-    if good { Cell::text("met").good() } else { Cell::text("missed").bad() }
-}
-
 /// Runs `measure` in a new emulated network, and again while the emulator was not exact, up to three times. Returns the
 /// last result with its audit.
 fn in_network<T>(
@@ -223,7 +118,7 @@ fn in_network<T>(
         let result = measure(&network)?;
         let audit = network.audit()?;
         match audit.verdict() {
-            Verdict::Invalid { reasons } if attempt < ATTEMPTS => {
+            tributary_emu::Verdict::Invalid { reasons } if attempt < ATTEMPTS => {
                 progress(&format!("once more, the emulator was not exact: {}", reasons.join("; ")));
                 attempt += 1;
             }
@@ -232,17 +127,17 @@ fn in_network<T>(
     }
 }
 
-/// A verdict of measurements in the emulator. If an audit is invalid there is no verdict; the cell names the figures
-/// that are out of bounds, with their limits.
-fn audited(audits: &[Audit], verdict: Cell) -> Cell {
+/// Cells of a value that was measured in the emulator. If an audit is invalid there is no verdict; the cell names the
+/// figures that are out of bounds, with their limits.
+fn audited(audits: &[Audit], judged: &Judged, decimals: usize) -> [Cell; 4] {
     let invalid = |audit: &Audit| match audit.verdict() {
-        Verdict::Valid => None,
-        Verdict::Invalid { reasons } => Some(reasons.join("; ")),
+        tributary_emu::Verdict::Valid => None,
+        tributary_emu::Verdict::Invalid { reasons } => Some(reasons.join("; ")),
     };
-    audits
-        .iter()
-        .find_map(invalid)
-        .map_or(verdict, |reasons| Cell::text(&format!("audit invalid: {reasons}")).bad())
+    let [value, interval, wanted, verdict] = judged.cells(decimals);
+    let reasons = audits.iter().find_map(invalid);
+    let verdict = reasons.map_or(verdict, |reasons| Cell::text(&format!("audit invalid: {reasons}")).bad());
+    [value, interval, wanted, verdict]
 }
 
 /// Processor time of this process so far.
@@ -260,40 +155,6 @@ mod tests {
         // The second round was twice as fast for both; the third has an outlier.
         assert_eq!(paired_ratio(&[10.0, 20.0, 3.0], &[8.0, 16.0, 8.0]), 1.25);
         assert!(paired_ratio(&[], &[]).is_nan());
-    }
-
-    #[test]
-    fn the_verdict_comes_from_the_interval() {
-        let judged_of = |low, high| Judgement::at_least(0.95, Some(Bounds { low, high }));
-        assert_eq!(judged_of(0.95, 1.1), Judgement::Holds);
-        assert_eq!(judged_of(0.8, 0.94), Judgement::Fails);
-        assert_eq!(judged_of(0.8, 1.1), Judgement::Undecided);
-        let most = |low, high| Judgement::at_most(1.2, Some(Bounds { low, high }));
-        assert_eq!(most(0.8, 1.2), Judgement::Holds);
-        assert_eq!(most(1.21, 1.5), Judgement::Fails);
-        assert_eq!(most(1.1, 1.3), Judgement::Undecided);
-        let inside = |low, high| Judgement::inside(1.6..=2.4, Some(Bounds { low, high }));
-        assert_eq!(inside(1.7, 2.2), Judgement::Holds);
-        assert_eq!(inside(1.2, 1.5), Judgement::Fails);
-        assert_eq!(inside(2.5, 2.6), Judgement::Fails);
-        assert_eq!(inside(1.5, 1.9), Judgement::Undecided);
-        let interval = |ours: &[f64]| paired_interval(ours, &[1.0; 5]);
-        assert_eq!(
-            Judgement::at_least(0.95, interval(&[0.5])),
-            Judgement::Undecided,
-            "one round has no interval"
-        );
-        assert_eq!(Judgement::at_least(0.95, interval(&[1.0, 0.99, 1.01, 1.0, 0.98])), Judgement::Holds);
-    }
-
-    #[test]
-    fn an_interval_over_rounds_draws_whole_rounds() {
-        let rounds = [[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]];
-        let mean = |drawn: &[usize]| drawn.iter().map(|r| rounds[*r].iter().sum::<f64>()).sum::<f64>() / 6.0;
-        assert_eq!(interval_over_rounds(3, mean), Some(Bounds { low: 1.5, high: 1.5 }));
-        assert_eq!(interval_over_rounds(1, mean), None);
-        let spread = interval_over_rounds(9, |drawn| drawn.iter().sum::<usize>() as f64 / 9.0).unwrap();
-        assert!(spread.low < 3.5 && spread.high > 4.5, "{spread}");
     }
 
     #[test]

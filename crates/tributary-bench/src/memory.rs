@@ -3,7 +3,7 @@
 
 use super::end::{CONGESTION, Contestant, EndResult, MemorySample, Until};
 use super::process::Transfer;
-use super::{BenchError, Bounds, Judgement, Progress, audited, interval_of, median, within};
+use super::{BenchError, Expectation, Interval, Judged, Progress, audited, bootstrap, median, within};
 use core::time::Duration;
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -17,11 +17,11 @@ use tributary_types::Bitrate;
 const PATHS: usize = 2;
 /// A small window, so that a transfer has many of them.
 const SMALL_WINDOW: usize = 64 << 10;
-/// Largest growth from the second tenth of a transfer to the last: receive blocks that the subflows keep for
-/// reuse after a burst, 8 MiB together.
-const FLAT_KB: f64 = 8192.0;
-/// Most memory of a session.
-const BOUND_KB: f64 = 64.0 * 1024.0;
+/// Largest growth from the second tenth of a transfer to the last, MiB: receive blocks that the subflows keep for
+/// reuse after a burst.
+const FLAT: Expectation = Expectation::AtMost(8.0);
+/// Most memory of a session, MiB.
+const BOUND: Expectation = Expectation::AtMost(64.0);
 
 /// Settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,10 +53,8 @@ pub struct Flatness {
     pub early_held_kb: f64,
     /// In the last tenth, kB.
     pub late_held_kb: f64,
-    /// Interval of the growth between the two, kB: from the 95 % intervals of both medians.
-    pub growth_kb: Option<Bounds>,
-    /// Whether memory did not grow.
-    pub judgement: Judgement,
+    /// The growth between the two, MiB; its interval is from the 95 % intervals of both medians.
+    pub growth: Judged,
     /// All samples.
     pub samples: Vec<MemorySample>,
 }
@@ -72,10 +70,8 @@ pub struct Bound {
     pub before_kb: Vec<f64>,
     /// Peak resident memory in each round, kB.
     pub peak_kb: Vec<f64>,
-    /// 95 % interval of the median difference, kB, bootstrapped over the rounds.
-    pub interval: Option<Bounds>,
-    /// Whether the difference is within 64 MiB.
-    pub judgement: Judgement,
+    /// The difference, MiB.
+    pub taken: Judged,
 }
 
 impl Bound {
@@ -85,8 +81,7 @@ impl Bound {
             goodput_mbps: Vec::new(),
             before_kb: Vec::new(),
             peak_kb: Vec::new(),
-            interval: None,
-            judgement: Judgement::Undecided,
+            taken: Judged::median(&[], BOUND),
         }
     }
 
@@ -94,13 +89,9 @@ impl Bound {
         self.goodput_mbps.push(goodput_mbps);
         self.before_kb.push(result.rss_before_kb as f64);
         self.peak_kb.push(result.rss_peak_kb as f64);
-        self.interval = interval_of(&self.taken_kb(), stats::median);
-        self.judgement = Judgement::at_most(BOUND_KB, self.interval);
-    }
-
-    /// Memory of the session in each round.
-    fn taken_kb(&self) -> Vec<f64> {
-        self.peak_kb.iter().zip(&self.before_kb).map(|(peak, before)| (peak - before).max(0.0)).collect()
+        let rounds = self.peak_kb.iter().zip(&self.before_kb);
+        let taken: Vec<f64> = rounds.map(|(peak, before)| (peak - before).max(0.0) / 1024.0).collect();
+        self.taken = Judged::median(&taken, BOUND);
     }
 }
 
@@ -162,19 +153,20 @@ fn flat(end: &'static str, result: EndResult) -> Flatness {
     let rss: fn(&MemorySample) -> u64 = |sample| sample.rss_kb;
     let held: fn(&MemorySample) -> u64 = |sample| sample.held / 1024;
     let around = |part: &[MemorySample]| {
-        interval_of(&part.iter().map(|sample| sample.rss_kb as f64).collect::<Vec<_>>(), stats::median)
+        bootstrap(&part.iter().map(|sample| sample.rss_kb as f64).collect::<Vec<_>>(), stats::median)
     };
-    let growth_kb = around(early)
-        .zip(around(late))
-        .map(|(early, late)| Bounds { low: late.low - early.high, high: late.high - early.low });
+    let growth = around(early).zip(around(late)).map(|(early, late)| Interval {
+        low: (late.low - early.high) / 1024.0,
+        high: (late.high - early.low) / 1024.0,
+    });
+    let (early_kb, late_kb) = (middle(early, rss), middle(late, rss));
     Flatness {
         end,
-        early_kb: middle(early, rss),
-        late_kb: middle(late, rss),
+        early_kb,
+        late_kb,
         early_held_kb: middle(early, held),
         late_held_kb: middle(late, held),
-        growth_kb,
-        judgement: Judgement::at_most(FLAT_KB, growth_kb),
+        growth: Judged::new((late_kb - early_kb) / 1024.0, growth, FLAT),
         samples,
     }
 }
@@ -205,46 +197,35 @@ impl Report {
     pub fn tables(&self) -> Vec<Table> {
         let megabytes = |kb: f64| Cell::number(kb / 1024.0, 1);
         let title = format!("{} windows of 64 KiB, TLS, two veth paths", self.windows);
-        let megabytes_of = |of: Bounds| format!("{:.1} to {:.1}", of.low / 1024.0, of.high / 1024.0);
-        let mut flat = Table::new(&title).columns([
+        let columns = [
             Column::left("end"),
             Column::right("RSS at 10–20 %").unit("MiB"),
             Column::right("at 90–100 %").unit("MiB"),
             Column::right("held at 10–20 %").unit("MiB"),
             Column::right("at 90–100 %").unit("MiB"),
-            Column::right("growth, 95 % interval").unit("MiB"),
-            Column::left("flat"),
-        ]);
+        ];
+        let columns = columns.into_iter().chain(Judged::columns("growth, MiB"));
+        let mut flat = Table::new(&title).columns(columns);
         for f in &self.flatness {
-            flat.push([
-                Cell::text(f.end),
-                megabytes(f.early_kb),
-                megabytes(f.late_kb),
-                megabytes(f.early_held_kb),
-                megabytes(f.late_held_kb),
-                Cell::optional(f.growth_kb.map(megabytes_of)),
-                f.judgement.cell(),
-            ]);
+            let held = [f.early_kb, f.late_kb, f.early_held_kb, f.late_held_kb].map(megabytes);
+            flat.push([Cell::text(f.end)].into_iter().chain(held).chain(f.growth.cells(1)));
         }
-        let mut bounds = Table::new("2 × 1 Gbit/s, 50 ms, default settings, TLS; wanted ≤ 64 MiB").columns([
+        let columns = [
             Column::left("end"),
             Column::right("goodput").unit("Mbit/s"),
             Column::right("RSS before").unit("MiB"),
             Column::right("peak").unit("MiB"),
-            Column::right("of the session").unit("MiB"),
-            Column::right("95 % interval").unit("MiB"),
-            Column::left(""),
-        ]);
+        ];
+        let columns = columns.into_iter().chain(Judged::columns("of the session, MiB"));
+        let mut bounds = Table::new("2 × 1 Gbit/s, 50 ms, default settings, TLS").columns(columns);
         for b in &self.bounds {
-            bounds.push([
+            let names = [
                 Cell::text(b.end),
                 Cell::number(median(&b.goodput_mbps), 0),
                 megabytes(median(&b.before_kb)),
                 megabytes(median(&b.peak_kb)),
-                megabytes(median(&b.taken_kb())).strong(),
-                Cell::optional(b.interval.map(megabytes_of)),
-                audited(&self.audits, b.judgement.cell()),
-            ]);
+            ];
+            bounds.push(names.into_iter().chain(audited(&self.audits, &b.taken, 1)));
         }
         vec![flat, bounds]
     }
@@ -253,6 +234,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Verdict;
 
     #[test]
     fn growth_is_found_and_noise_is_not() {
@@ -262,9 +244,9 @@ mod tests {
                 .collect(),
             ..EndResult::default()
         };
-        assert_eq!(flat("sink", end(0)).judgement, Judgement::Holds);
+        assert_eq!(flat("sink", end(0)).growth.verdict, Verdict::Holds);
         let leaking = flat("sink", end(150));
-        assert!(leaking.judgement == Judgement::Fails && leaking.late_kb > leaking.early_kb);
+        assert!(leaking.growth.verdict == Verdict::Fails && leaking.late_kb > leaking.early_kb);
         assert_eq!(leaking.early_held_kb, 1024.0);
     }
 }

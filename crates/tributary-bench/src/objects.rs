@@ -4,7 +4,7 @@
 //! With steady links the median is compared with that of the faster radio alone, with blockages the 99th
 //! percentile with that of WiFi alone, which has no blockages.
 
-use super::{BenchError, Bounds, Judgement, Progress, interval_over_rounds, median, within};
+use super::{BenchError, Expectation, Judged, Progress, bootstrap_rounds, median, within};
 use core::time::Duration;
 use serde::Serialize;
 use tributary_lab::workload::{Record, Workload};
@@ -127,7 +127,7 @@ pub struct Times {
 /// The objects of one round.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Round {
-    /// Time of each object in milliseconds.
+    /// Time of each object in milliseconds; the time limit for one that did not finish.
     pub completion_ms: Vec<f64>,
     /// Objects that did not finish in time.
     pub unfinished: u32,
@@ -138,15 +138,10 @@ impl Times {
     fn figure(&self, statistic: Statistic, rounds: &[usize]) -> f64 {
         let of = || rounds.iter().filter_map(|round| self.rounds.get(*round));
         let times: Vec<f64> = of().flat_map(|round| &round.completion_ms).copied().collect();
-        if statistic == Statistic::MedianToFaster {
-            return median(&times);
+        match statistic {
+            Statistic::MedianToFaster => median(&times),
+            Statistic::P99ToWifi => stats::percentile(&times, 99.0).unwrap_or(f64::NAN),
         }
-        // Unfinished objects count as infinite.
-        let unfinished: u32 = of().map(|round| round.unfinished).sum();
-        if f64::from(unfinished) > (times.len() + unfinished as usize) as f64 * 0.01 {
-            return f64::INFINITY;
-        }
-        stats::percentile(&times, 99.0).unwrap_or(f64::NAN)
     }
 }
 
@@ -158,13 +153,9 @@ pub struct Row {
     /// Every transport: the radios alone, kernel MPTCP, the session.
     pub times: Vec<Times>,
     /// The session's ratio.
-    pub ratio: f64,
-    /// Its 95 % interval, bootstrapped over the rounds.
-    pub interval: Option<Bounds>,
+    pub ratio: Judged,
     /// The ratio of kernel MPTCP.
     pub mptcp_ratio: f64,
-    /// Whether the session's ratio is low enough.
-    pub judgement: Judgement,
 }
 
 /// The result.
@@ -204,15 +195,9 @@ fn row(plan: &Plan, condition: Condition, progress: Progress<'_>) -> Result<Row,
     }
     let ratio = |name: &str, rounds: &[usize]| ratio(&times, condition.statistic, name, rounds);
     let all: Vec<usize> = (0..plan.rounds as usize).collect();
-    let interval = interval_over_rounds(all.len(), |drawn| ratio("fbdt", drawn));
-    Ok(Row {
-        condition,
-        ratio: ratio("fbdt", &all),
-        interval,
-        mptcp_ratio: ratio("mptcp", &all),
-        judgement: Judgement::at_most(condition.at_most, interval),
-        times: times.into(),
-    })
+    let interval = bootstrap_rounds(all.len(), |drawn| ratio("fbdt", drawn));
+    let ours = Judged::new(ratio("fbdt", &all), interval, Expectation::AtMost(condition.at_most));
+    Ok(Row { condition, ratio: ours, mptcp_ratio: ratio("mptcp", &all), times: times.into() })
 }
 
 /// A transport's figure over that of the radio it is compared with, in these rounds.
@@ -236,7 +221,8 @@ fn one(plan: &Plan, condition: Condition, seed: u64, times: &mut Times) -> Resul
     let result = measure(&Run::new(&scenario, &transport, &plan.congestion, &workload))?;
     times.invalid += u32::from(!result.audit.valid);
     if let Record::Object(record) = result.record {
-        let (completion_ms, unfinished) = (record.completion_ms, record.unfinished);
+        let (mut completion_ms, unfinished) = (record.completion_ms, record.unfinished);
+        completion_ms.extend((0..unfinished).map(|_| limit * 1e3));
         times.rounds.push(Round { completion_ms, unfinished });
     }
     Ok(())
@@ -252,7 +238,7 @@ impl Report {
     }
 
     fn table(&self, title: &str, statistic: Statistic) -> Table {
-        let mut table = Table::new(&format!("{title}; {}", self.congestion)).columns([
+        let columns = [
             Column::left("object"),
             Column::left("scenario"),
             Column::left("base RTT"),
@@ -261,11 +247,9 @@ impl Report {
             Column::right("kernel MPTCP").unit("ms"),
             Column::right("fbdt").unit("ms"),
             Column::right("MPTCP ratio"),
-            Column::right("fbdt ratio"),
-            Column::right("95 % interval"),
-            Column::right("wanted"),
-            Column::left(""),
-        ]);
+        ];
+        let columns = columns.into_iter().chain(Judged::columns("fbdt ratio"));
+        let mut table = Table::new(&format!("{title}; {}", self.congestion)).columns(columns);
         for row in self.rows.iter().filter(|row| row.condition.statistic == statistic) {
             let condition = &row.condition;
             let mut cells = vec![
@@ -278,13 +262,11 @@ impl Report {
                 Cell::number(times.figure(statistic, &all), 1)
             }));
             let invalid: u32 = row.times.iter().map(|times| times.invalid).sum();
-            cells.extend([
-                Cell::number(row.mptcp_ratio, 2),
-                Cell::number(row.ratio, 2).strong(),
-                Cell::optional(row.interval.map(|interval| interval.to_string())),
-                Cell::text(&format!("≤ {}", condition.at_most)),
-                if invalid > 0 { Cell::text("audit invalid").bad() } else { row.judgement.cell() },
-            ]);
+            cells.push(Cell::number(row.mptcp_ratio, 2));
+            cells.extend(row.ratio.cells(2));
+            if let Some(verdict) = cells.last_mut().filter(|_| invalid > 0) {
+                *verdict = Cell::text("audit invalid").bad();
+            }
             table.push(cells);
         }
         table
@@ -294,6 +276,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Verdict;
 
     #[test]
     fn every_condition_is_a_scenario_with_both_radios() {
@@ -309,29 +292,20 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_objects_have_no_percentile() {
-        let round = |unfinished| Round { completion_ms: vec![5.0; 100], unfinished };
-        let times = Times { rounds: vec![round(0), round(3)], ..Times::default() };
-        assert_eq!(times.figure(Statistic::P99ToWifi, &[0]), 5.0);
-        assert!(times.figure(Statistic::P99ToWifi, &[0, 1]).is_infinite());
-        assert_eq!(times.figure(Statistic::MedianToFaster, &[1]), 5.0);
-    }
-
-    #[test]
     fn the_verdict_comes_from_the_rounds_interval() {
         let of = |transport: &str, ms: [f64; 5]| Times {
             transport: transport.to_owned(),
             rounds: ms.map(|ms| Round { completion_ms: vec![ms; 20], unfinished: 0 }).into(),
             invalid: 0,
         };
-        let judged = |ours| {
+        let verdict = |ours| {
             let times = [of("wifi", [10.0; 5]), of("wigig", [20.0; 5]), of("fbdt", ours)];
             let ratio = |drawn: &[usize]| ratio(&times, Statistic::MedianToFaster, "fbdt", drawn);
-            Judgement::at_most(1.2, interval_over_rounds(5, ratio))
+            Judged::new(0.0, bootstrap_rounds(5, ratio), Expectation::AtMost(1.2)).verdict
         };
-        assert_eq!(judged([11.0; 5]), Judgement::Holds);
-        assert_eq!(judged([13.0; 5]), Judgement::Fails);
-        assert_eq!(judged([9.0, 11.0, 12.5, 13.0, 14.0]), Judgement::Undecided);
+        assert_eq!(verdict([11.0; 5]), Verdict::Holds);
+        assert_eq!(verdict([13.0; 5]), Verdict::Fails);
+        assert_eq!(verdict([9.0, 11.0, 12.5, 13.0, 14.0]), Verdict::Undecided);
     }
 
     #[test]

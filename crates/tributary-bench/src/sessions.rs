@@ -10,7 +10,7 @@ mod hostile;
 mod target;
 
 use super::daemon::{Daemon, failed, keygen};
-use super::{BenchError, Progress, Ratio, Wanted, median, verdict, within};
+use super::{BenchError, Expectation, Judged, Progress, median, within};
 use bytes::Bytes;
 use core::time::Duration;
 use hostile::Crowd;
@@ -19,12 +19,12 @@ use std::path::Path;
 use std::time::Instant;
 use tempfile::TempDir;
 use tributary_net::{Common, ConnectConfig, Key, Limits, PathConfig, Session, connect};
-use tributary_report::{Cell, Column, Table};
+use tributary_report::{Cell, Column, Table, stats};
 
 pub use hostile::run as run_hostile;
 
 /// Least share of its rate that the honest client keeps.
-const KEEPS: Wanted = Wanted::AtLeast(0.95);
+const KEEPS: Expectation = Expectation::AtLeast(0.95);
 /// Time for the honest client to connect.
 const CONNECT: Duration = Duration::from_secs(10);
 /// Time of a transfer that does not count, because windows grow.
@@ -68,7 +68,7 @@ pub struct Direction {
     /// Goodput while they were there, Mbit/s.
     pub beside_mbps: Vec<f64>,
     /// The rate beside the sessions over that alone; `None` until every round has ended.
-    pub ratio: Option<Ratio>,
+    pub ratio: Option<Judged>,
 }
 
 /// The result.
@@ -86,8 +86,8 @@ pub struct Report {
     pub before: u64,
     /// Peak while hostile sessions were there, in each round, bytes.
     pub most: Vec<u64>,
-    /// Whether the peak is below the bound.
-    pub holds: bool,
+    /// The largest of these peaks, MiB; `None` until every round has ended.
+    pub peak: Option<Judged>,
     /// The honest client.
     pub honest: Vec<Direction>,
 }
@@ -134,7 +134,7 @@ async fn measure(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchErr
         bound: plan.memory,
         before,
         most: Vec::new(),
-        holds: false,
+        peak: None,
         honest: directions.collect(),
     };
     for round in 1..=plan.rounds {
@@ -154,9 +154,10 @@ async fn measure(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchErr
         crowd.end();
         gone(&server).await?;
     }
-    report.holds = report.most.iter().all(|most| *most <= plan.memory);
+    let peaks: Vec<f64> = report.most.iter().map(|most| mib(*most)).collect();
+    report.peak = Some(Judged::over(&peaks, stats::maximum, Expectation::AtMost(mib(plan.memory))));
     for direction in &mut report.honest {
-        direction.ratio = Some(Ratio::of(&direction.beside_mbps, &direction.alone_mbps, KEEPS));
+        direction.ratio = Some(Judged::ratio(&direction.beside_mbps, &direction.alone_mbps, KEEPS));
     }
     Ok(report)
 }
@@ -219,11 +220,14 @@ impl Honest {
     }
 }
 
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
 impl Report {
     /// The tables.
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
-        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let title =
             format!("{} sessions that write and never read, {} streams each", self.sessions, self.streams);
         let mut memory = Table::new(&title).columns([
@@ -231,8 +235,6 @@ impl Report {
             Column::right("server before").unit("MiB"),
             Column::right("most").unit("MiB"),
             Column::right("for each session").unit("MiB"),
-            Column::right("bound").unit("MiB"),
-            Column::left(""),
         ]);
         for (&open, &most) in self.open.iter().zip(&self.most) {
             memory.push([
@@ -240,8 +242,6 @@ impl Report {
                 Cell::number(mib(self.before), 1),
                 Cell::number(mib(most), 1),
                 Cell::number(mib(most.saturating_sub(self.before)) / (open as f64).max(1.0), 2),
-                Cell::number(mib(self.bound), 0),
-                verdict(most <= self.bound),
             ]);
         }
         let columns = [
@@ -250,7 +250,7 @@ impl Report {
             Column::right("alone").unit("Mbit/s"),
             Column::right("beside them").unit("Mbit/s"),
         ];
-        let columns = columns.into_iter().chain(Ratio::columns("ratio"));
+        let columns = columns.into_iter().chain(Judged::columns("ratio"));
         let mut honest = Table::new("An honest client beside them; medians").columns(columns);
         for d in &self.honest {
             let rates = [
@@ -259,9 +259,11 @@ impl Report {
                 Cell::number(median(&d.alone_mbps), 0),
                 Cell::number(median(&d.beside_mbps), 0),
             ];
-            honest.push(rates.into_iter().chain(d.ratio.iter().flat_map(Ratio::cells)));
+            honest.push(rates.into_iter().chain(d.ratio.iter().flat_map(|ratio| ratio.cells(3))));
         }
-        vec![memory, honest]
+        let mut peak = Table::new("The server's memory, most of all rounds").columns(Judged::columns("MiB"));
+        peak.push(self.peak.iter().flat_map(|peak| peak.cells(1)));
+        vec![memory, peak, honest]
     }
 }
 

@@ -15,7 +15,7 @@ use tributary_report::{Cell, Column, Table};
 use tributary_types::Bitrate;
 
 use crate::proxy::rig::Rig;
-use crate::{BenchError, Progress, Ratio, Wanted, audited, in_network, median, within};
+use crate::{BenchError, Expectation, Judged, Progress, audited, in_network, median, within};
 use parties::Application;
 
 /// Base round-trip time, and the queue in front of the radio.
@@ -82,9 +82,9 @@ pub struct Report {
     /// Every round.
     pub rounds: Vec<Round>,
     /// Goodput beside stalled connections over that alone: a download and an upload.
-    pub goodput: [Ratio; 2],
+    pub goodput: [Judged; 2],
     /// Median duration of a small request beside them, ms: without and with a download.
-    pub request_ms: [Ratio; 2],
+    pub request_ms: [Judged; 2],
     /// The emulator's audit of every round.
     pub audits: Vec<Audit>,
 }
@@ -144,18 +144,18 @@ fn round(plan: &Plan, network: &Network, rig: Rig, stalled_first: bool) -> Resul
 impl Report {
     fn new(plan: &Plan, rounds: Vec<Round>, audits: Vec<Audit>) -> Self {
         let of = |which: fn(&Round) -> f64| rounds.iter().map(which).collect::<Vec<f64>>();
-        let rate = Wanted::AtLeast(RATE_AIM);
-        let request = Wanted::AtMost(2.0 * RTT.as_secs_f64() * 1e3 + REQUEST_AIM_MS);
+        let rate = Expectation::AtLeast(RATE_AIM);
+        let request = Expectation::AtMost(2.0 * RTT.as_secs_f64() * 1e3 + REQUEST_AIM_MS);
         Self {
             stalled: plan.stalled,
             mbps: plan.mbps,
             goodput: [
-                Ratio::of(&of(|r| r.beside.download_mbps), &of(|r| r.alone.download_mbps), rate),
-                Ratio::of(&of(|r| r.beside.upload_mbps), &of(|r| r.alone.upload_mbps), rate),
+                Judged::ratio(&of(|r| r.beside.download_mbps), &of(|r| r.alone.download_mbps), rate),
+                Judged::ratio(&of(|r| r.beside.upload_mbps), &of(|r| r.alone.upload_mbps), rate),
             ],
             request_ms: [
-                Ratio::of_values(&of(|r| median(&r.beside.requests_ms)), request),
-                Ratio::of_values(&of(|r| median(&r.beside.busy_requests_ms)), request),
+                Judged::median(&of(|r| median(&r.beside.requests_ms)), request),
+                Judged::median(&of(|r| median(&r.beside.busy_requests_ms)), request),
             ],
             rounds,
             audits,
@@ -174,13 +174,12 @@ impl Report {
             self.rounds.len()
         );
         let mut columns = vec![Column::left(""), Column::right("alone"), Column::right("beside")];
-        columns.extend(Ratio::columns("value"));
-        columns.push(Column::left("audit"));
+        columns.extend(Judged::columns("value"));
         let mut table = Table::new(&title).columns(columns);
         let middle = |which: fn(&Round) -> f64| median(&self.rounds.iter().map(which).collect::<Vec<_>>());
         let [download, upload] = &self.goodput;
         let [idle, busy] = &self.request_ms;
-        let rows: [(&str, f64, f64, &Ratio); 4] = [
+        let rows: [(&str, f64, f64, &Judged); 4] = [
             (
                 "download, Mbit/s; ratio",
                 middle(|r| r.alone.download_mbps),
@@ -207,10 +206,8 @@ impl Report {
             ),
         ];
         for (name, alone, beside, ratio) in rows {
-            let mut row = vec![Cell::text(name), Cell::number(alone, 1), Cell::number(beside, 1)];
-            row.extend(ratio.cells());
-            row.push(audited(&self.audits, Cell::text("valid").good()));
-            table.push(row);
+            let names = [Cell::text(name), Cell::number(alone, 1), Cell::number(beside, 1)];
+            table.push(names.into_iter().chain(audited(&self.audits, ratio, 3)));
         }
         vec![table]
     }
@@ -219,7 +216,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Judgement;
+    use crate::Verdict;
 
     fn round(beside_mbps: f64, request_ms: f64) -> Round {
         let turn = |mbps, ms| Turn {
@@ -231,18 +228,18 @@ mod tests {
         Round { alone: turn(90.0, 45.0), beside: turn(beside_mbps, request_ms) }
     }
 
-    fn judged(beside_mbps: f64, request_ms: f64) -> (Judgement, Judgement) {
+    fn judged(beside_mbps: f64, request_ms: f64) -> (Verdict, Verdict) {
         let rounds = vec![round(beside_mbps, request_ms); 5];
         let report = Report::new(&Plan::default(), rounds, Vec::new());
         assert_eq!(report.tables().len(), 1);
-        (report.goodput[0].judgement, report.request_ms[1].judgement)
+        (report.goodput[0].verdict, report.request_ms[1].verdict)
     }
 
     #[test]
     fn lost_rate_and_late_answers_fail() {
-        assert_eq!(judged(89.0, 60.0), (Judgement::Holds, Judgement::Holds));
-        assert_eq!(judged(80.0, 91.0), (Judgement::Fails, Judgement::Fails));
-        assert_eq!(judged(0.0, 5000.0).0, Judgement::Fails);
+        assert_eq!(judged(89.0, 60.0), (Verdict::Holds, Verdict::Holds));
+        assert_eq!(judged(80.0, 91.0), (Verdict::Fails, Verdict::Fails));
+        assert_eq!(judged(0.0, 5000.0).0, Verdict::Fails);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use super::end::{CONGESTION, Contestant, Until};
 use super::process::{Transfer, prepare_mptcp};
-use super::{BenchError, Progress, Ratio, Wanted, median, paired_ratio, within};
+use super::{BenchError, Expectation, Judged, Progress, median, paired_ratio, within};
 use serde::Serialize;
 use std::ffi::OsStr;
 use tributary_emu::{Side, VethNetwork};
@@ -15,9 +15,9 @@ const PATHS: usize = 2;
 /// A stalled transfer of kernel MPTCP is repeated at most this many times.
 const STALLS: u32 = 3;
 /// Goodput of a plaintext session over that of kernel MPTCP.
-const PLAINTEXT: Wanted = Wanted::AtLeast(1.0);
+const PLAINTEXT: Expectation = Expectation::AtLeast(1.0);
 /// Goodput of a session with TLS over that of one TLS-over-TCP connection with the faster provider.
-const TLS: Wanted = Wanted::AtLeast(0.95);
+const TLS: Expectation = Expectation::AtLeast(0.95);
 
 /// Settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,7 +66,7 @@ pub struct Comparison {
     /// Its peer.
     pub peer: String,
     /// Our goodput over the peer's.
-    pub goodput: Ratio,
+    pub goodput: Judged,
     /// Median over the rounds of our processor seconds per gigabyte over the peer's, both ends together.
     pub cpu_ratio: f64,
 }
@@ -138,14 +138,14 @@ fn one(contestant: &Contestant, report: &mut ContestantReport, seconds: f64) -> 
 fn compare(
     contestants: &[ContestantReport],
     (ours, peer): (&Contestant, &Contestant),
-    wanted: Wanted,
+    wanted: Expectation,
 ) -> Comparison {
     let (ours, peer) = (ours.label(), peer.label());
     let of = |contestant: &str| {
         contestants.iter().find(|c| c.contestant == contestant).expect("every contestant was measured")
     };
     let (our, their) = (of(&ours), of(&peer));
-    let goodput = Ratio::of(&our.gbps, &their.gbps, wanted);
+    let goodput = Judged::ratio(&our.gbps, &their.gbps, wanted);
     let cpu_ratio = paired_ratio(&our.cpu_per_gb(), &their.cpu_per_gb());
     Comparison { ours, peer, goodput, cpu_ratio }
 }
@@ -187,11 +187,11 @@ impl Report {
             ]);
         }
         let names = [Column::left("session"), Column::left("peer"), Column::right("CPU ratio")];
-        let columns = names.into_iter().chain(Ratio::columns("goodput ratio"));
+        let columns = names.into_iter().chain(Judged::columns("goodput ratio"));
         let mut ratios = Table::new("Ratios, median of the rounds' own").columns(columns);
         for c in &self.comparisons {
             let names = [Cell::text(&c.ours), Cell::text(&c.peer), Cell::number(c.cpu_ratio, 2)];
-            ratios.push(names.into_iter().chain(c.goodput.cells()));
+            ratios.push(names.into_iter().chain(c.goodput.cells(3)));
         }
         vec![speeds, ratios]
     }

@@ -25,8 +25,8 @@ pub struct KeyFigure {
     pub unit: String,
     /// A value for comparison; may be empty.
     pub note: String,
-    /// Whether it meets its aim; `None` without an aim.
-    pub verdict: Option<Verdict>,
+    /// Whether it is at least as good as the value for comparison; `None` without one.
+    pub ahead: Option<bool>,
 }
 
 impl KeyFigure {
@@ -43,35 +43,11 @@ impl KeyFigure {
         self
     }
 
-    /// With a verdict.
+    /// Marked as at least as good as the value for comparison, or worse.
     #[must_use]
-    pub fn verdict(mut self, verdict: Verdict) -> Self {
-        self.verdict = Some(verdict);
+    pub fn ahead(mut self, ahead: bool) -> Self {
+        self.ahead = Some(ahead);
         self
-    }
-}
-
-/// Whether an aim is met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The aim is met.
-    Good,
-    /// The aim is not met.
-    Bad,
-}
-
-impl Verdict {
-    /// `Good` when `holds`.
-    #[must_use]
-    pub fn of(holds: bool) -> Self {
-        if holds { Self::Good } else { Self::Bad }
-    }
-
-    fn class(self) -> &'static str {
-        match self {
-            Self::Good => "good",
-            Self::Bad => "bad",
-        }
     }
 }
 
@@ -237,11 +213,10 @@ impl HtmlReport {
         }
         out.push_str("<dl class=\"cards\">\n");
         for figure in &self.figures {
-            let class = figure.verdict.map_or("", Verdict::class);
-            let sign = match figure.verdict {
-                Some(Verdict::Good) => "<i class=\"sign\" title=\"aim met\">✓</i>",
-                Some(Verdict::Bad) => "<i class=\"sign\" title=\"aim not met\">✗</i>",
-                None => "",
+            let (class, sign) = match figure.ahead {
+                Some(true) => ("good", "<i class=\"sign\" title=\"at least as good\">✓</i>"),
+                Some(false) => ("bad", "<i class=\"sign\" title=\"worse\">✗</i>"),
+                None => ("", ""),
             };
             let _ = writeln!(
                 out,

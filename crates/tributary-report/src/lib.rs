@@ -5,6 +5,7 @@
 
 mod escape;
 pub mod html;
+mod judged;
 pub mod machine;
 pub mod plot;
 pub mod schema;
@@ -14,7 +15,8 @@ pub mod table;
 pub mod tables_file;
 
 pub use escape::base64;
-pub use html::{HtmlReport, Image, KeyFigure, Verdict};
+pub use html::{HtmlReport, Image, KeyFigure};
+pub use judged::{Judged, bootstrap, bootstrap_rounds};
 pub use plot::{Band, BarGroup, Bars, Cdf, Layout, Plot, Series, Strip, StripRow, TimeSeries, Tone};
-pub use schema::{Claim, Expectation, Interval, Reproduced, Reproduction, RunInfo};
+pub use schema::{Claim, Expectation, Interval, Reproduced, Reproduction, RunInfo, Verdict};
 pub use table::{Cell, Column, Table};

@@ -31,6 +31,12 @@ pub enum Expectation {
 }
 
 impl Expectation {
+    /// This value, within 20 %.
+    #[must_use]
+    pub const fn about(value: f64) -> Self {
+        Self::Between(value * 0.8, value * 1.2)
+    }
+
     /// The verdict for an interval.
     #[must_use]
     pub fn judge(self, interval: Interval) -> Verdict {

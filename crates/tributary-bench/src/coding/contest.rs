@@ -1,7 +1,7 @@
 //! Contests: several implementations of the same work, run alternately, round after round; medians and their
 //! ratios. Alternating gives all the same clock rate and the same load of the machine.
 
-use crate::{Ratio, Wanted, median};
+use crate::{Expectation, Judged, median};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,7 @@ pub struct Aim {
     /// The two that are compared.
     pub what: String,
     /// Their rates, with interval and verdict.
-    pub ratio: Ratio,
+    pub ratio: Judged,
 }
 
 /// The result of a contest.
@@ -83,7 +83,7 @@ impl Contest {
     /// Adds a ratio that has to be at least `least`, if both implementations took part and this processor has the aim.
     pub(super) fn aim(&mut self, ours: &str, peer: &str, least: Option<f64>) {
         let (Some(own), Some(other), Some(least)) = (self.rate(ours), self.rate(peer), least) else { return };
-        let ratio = Ratio::of(&own.rounds, &other.rounds, Wanted::AtLeast(least));
+        let ratio = Judged::ratio(&own.rounds, &other.rounds, Expectation::AtLeast(least));
         self.aims.push(Aim { what: format!("{ours} / {peer}"), ratio });
     }
 
@@ -101,7 +101,7 @@ impl Contest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Judgement;
+    use crate::Verdict;
 
     fn contest(rates: [(&str, [f64; 3]); 2]) -> Contest {
         let rate = |(name, rounds): (&str, [f64; 3])| Rate {
@@ -120,7 +120,7 @@ mod tests {
         contest.aim("peer", "ours", None);
         assert_eq!(contest.aims.len(), 1, "the others have no peer or no aim");
         assert_eq!(contest.aims[0].ratio.value, 2.0);
-        assert_eq!(contest.aims[0].ratio.judgement, Judgement::Undecided, "one round is far below");
+        assert_eq!(contest.aims[0].ratio.verdict, Verdict::Undecided, "one round is far below");
         assert_eq!(contest.fastest(&["ours", "peer", "absent"]), Some("ours"));
     }
 

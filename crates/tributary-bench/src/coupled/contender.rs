@@ -2,7 +2,7 @@
 //! sockets and in the simulator.
 
 use super::UNCOUPLED;
-use crate::Wanted;
+use crate::Expectation;
 use crate::end::Contestant;
 use core::ops::Range;
 use serde::Serialize;
@@ -93,11 +93,11 @@ impl Contender {
     }
 
     /// The bound on its rate over the stranger's.
-    pub(super) fn wanted(self) -> Wanted {
+    pub(super) fn wanted(self) -> Expectation {
         match (self.transport, self.control) {
-            (Transport::OneTcp, _) => Wanted::About(1.0),
-            (_, UNCOUPLED) => Wanted::About(2.0),
-            _ => Wanted::AtMost(FAIR),
+            (Transport::OneTcp, _) => Expectation::about(1.0),
+            (_, UNCOUPLED) => Expectation::about(2.0),
+            _ => Expectation::AtMost(FAIR),
         }
     }
 }
@@ -115,14 +115,15 @@ mod tests {
     #[test]
     fn yardsticks_come_first_and_only_coupled_subflows_must_share() {
         let all = Contender::at_bottleneck(&["lia"]);
-        let wanted: Vec<(String, Wanted)> = all.iter().map(|one| (one.to_string(), one.wanted())).collect();
+        let wanted: Vec<(String, Expectation)> =
+            all.iter().map(|one| (one.to_string(), one.wanted())).collect();
         let expected = [
-            ("one TCP, reno", Wanted::About(1.0)),
-            ("two TCP, reno", Wanted::About(2.0)),
-            ("session, reno", Wanted::About(2.0)),
-            ("session, lia", Wanted::AtMost(1.2)),
-            ("MPTCP, reno", Wanted::About(2.0)),
-            ("MPTCP, lia", Wanted::AtMost(1.2)),
+            ("one TCP, reno", Expectation::about(1.0)),
+            ("two TCP, reno", Expectation::about(2.0)),
+            ("session, reno", Expectation::about(2.0)),
+            ("session, lia", Expectation::AtMost(1.2)),
+            ("MPTCP, reno", Expectation::about(2.0)),
+            ("MPTCP, lia", Expectation::AtMost(1.2)),
         ];
         assert_eq!(wanted, expected.map(|(name, wanted)| (name.to_owned(), wanted)));
     }

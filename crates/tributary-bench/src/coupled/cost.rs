@@ -9,7 +9,7 @@ use crate::controllers::Controllers;
 use crate::end::{CONGESTION, Contestant, Until};
 use crate::process::{Transfer, prepare_mptcp};
 use crate::{BenchError, Progress, median};
-use crate::{Ratio, Wanted};
+use crate::{Expectation, Judged};
 use serde::Serialize;
 use std::ffi::OsStr;
 use tributary_emu::{Side, VethNetwork};
@@ -22,9 +22,9 @@ const STALLS: u32 = 3;
 /// Transfers of cubic, and as many of the controller, in each round, in turns. Even, so that both begin equally often.
 const TURNS: usize = 4;
 /// Most processor time for each gigabyte, over cubic's.
-const CPU: Wanted = Wanted::AtMost(1.03);
+const CPU: Expectation = Expectation::AtMost(1.03);
 /// Least throughput, over cubic's.
-const THROUGHPUT: Wanted = Wanted::AtLeast(0.98);
+const THROUGHPUT: Expectation = Expectation::AtLeast(0.98);
 
 /// One controller under one transport, beside cubic.
 #[derive(Clone, Debug, Serialize)]
@@ -34,9 +34,9 @@ pub struct Cost {
     /// The controller, without the prefix of its name in the kernel.
     pub control: String,
     /// Its throughput over cubic's.
-    pub throughput: Ratio,
+    pub throughput: Judged,
     /// Its processor time for each gigabyte over cubic's.
-    pub cpu: Ratio,
+    pub cpu: Judged,
     /// Gbit/s in each round: all its transfers together.
     pub gbps: Vec<f64>,
     /// The same of cubic.
@@ -159,8 +159,8 @@ impl Cost {
     fn new(contestant: &Contestant, ours: Series, cubic: &Series) -> Self {
         Self {
             transport: contestant.label(),
-            throughput: Ratio::of(&ours.gbps, &cubic.gbps, THROUGHPUT),
-            cpu: Ratio::of(&ours.cpu_per_gb, &cubic.cpu_per_gb, CPU),
+            throughput: Judged::ratio(&ours.gbps, &cubic.gbps, THROUGHPUT),
+            cpu: Judged::ratio(&ours.cpu_per_gb, &cubic.cpu_per_gb, CPU),
             control: ours.control,
             gbps: ours.gbps,
             cubic_gbps: cubic.gbps.clone(),
@@ -180,7 +180,7 @@ pub(super) fn table(costs: &[Cost]) -> Table {
         Column::right("CPU").unit("s/GB"),
         Column::right("cubic").unit("s/GB"),
     ];
-    let ratios = Ratio::columns("goodput ratio").into_iter().chain(Ratio::columns("CPU ratio"));
+    let ratios = Judged::columns("goodput ratio").into_iter().chain(Judged::columns("CPU ratio"));
     let mut table = Table::new(title).columns(names.into_iter().chain(medians).chain(ratios));
     for cost in costs {
         let names = [Cell::text(&cost.transport), Cell::text(&cost.control)];
@@ -190,7 +190,7 @@ pub(super) fn table(costs: &[Cost]) -> Table {
             Cell::number(median(&cost.cpu_per_gb), 3),
             Cell::number(median(&cost.cubic_cpu_per_gb), 3),
         ];
-        let ratios = cost.throughput.cells().into_iter().chain(cost.cpu.cells());
+        let ratios = cost.throughput.cells(3).into_iter().chain(cost.cpu.cells(3));
         table.push(names.into_iter().chain(medians).chain(ratios));
     }
     table
@@ -199,7 +199,7 @@ pub(super) fn table(costs: &[Cost]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Judgement;
+    use crate::Verdict;
 
     fn series(control: &str, gbps: f64, cpu: f64) -> Series {
         let rounds = [1.0, 2.0, 1.5, 1.2];
@@ -227,9 +227,9 @@ mod tests {
     fn a_controller_is_compared_with_cubic_in_the_same_round() {
         let cubic = series("cubic", 10.0, 0.5);
         let good = Cost::new(&Contestant::of("tcp"), series("lia", 9.9, 0.51), &cubic);
-        assert_eq!((good.throughput.judgement, good.cpu.judgement), (Judgement::Holds, Judgement::Holds));
+        assert_eq!((good.throughput.verdict, good.cpu.verdict), (Verdict::Holds, Verdict::Holds));
         let bad = Cost::new(&Contestant::of("tcp"), series("olia", 9.5, 0.55), &cubic);
-        assert_eq!((bad.throughput.judgement, bad.cpu.judgement), (Judgement::Fails, Judgement::Fails));
+        assert_eq!((bad.throughput.verdict, bad.cpu.verdict), (Verdict::Fails, Verdict::Fails));
         assert_eq!(table(&[good, bad]).len(), 2);
     }
 }

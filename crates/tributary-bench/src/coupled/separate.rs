@@ -6,7 +6,7 @@ use super::share::world_name;
 use super::{Plan, UNCOUPLED};
 use crate::controllers::Controllers;
 use crate::{BenchError, Progress, median};
-use crate::{Ratio, Wanted};
+use crate::{Expectation, Judged};
 use core::time::Duration;
 use serde::Serialize;
 use tributary_lab::{Cell as Experiment, Workload, World};
@@ -19,7 +19,7 @@ const PATHS: [&str; 2] = ["first", "second"];
 const MBPS: u64 = 20;
 const RTT: Duration = Duration::from_millis(30);
 /// Least throughput over that of the uncoupled control.
-const WANTED: Wanted = Wanted::AtLeast(0.95);
+const WANTED: Expectation = Expectation::AtLeast(0.95);
 
 /// One contender over all rounds.
 #[derive(Clone, Debug, Serialize)]
@@ -31,7 +31,7 @@ pub struct Throughput {
     /// Goodput in each round, in Mbit/s; NaN (`null` in JSON) if the emulator was not exact in any attempt.
     pub mbps: Vec<f64>,
     /// Its ratio to the goodput of the same transport with the uncoupled control in the same round.
-    pub ratio: Option<Ratio>,
+    pub ratio: Option<Judged>,
 }
 
 /// Two links with equal rates, each with one bandwidth-delay product of queue.
@@ -88,7 +88,7 @@ fn compare(world: World, contenders: &[Contender], mbps: &[Vec<f64>]) -> Vec<Thr
         world,
         contender: *contender,
         mbps: mbps.clone(),
-        ratio: (contender.control != UNCOUPLED).then(|| Ratio::of(mbps, baseline, WANTED)),
+        ratio: (contender.control != UNCOUPLED).then(|| Judged::ratio(mbps, baseline, WANTED)),
     });
     compared.collect()
 }
@@ -102,7 +102,7 @@ pub(super) fn table(all: &[Throughput]) -> Table {
         Column::right("goodput").unit("Mbit/s"),
     ];
     let mut table =
-        Table::new(title).columns(names.into_iter().chain(Ratio::columns("goodput over uncoupled")));
+        Table::new(title).columns(names.into_iter().chain(Judged::columns("goodput over uncoupled")));
     for one in all {
         let names = [
             Cell::text(world_name(one.world)),
@@ -110,7 +110,7 @@ pub(super) fn table(all: &[Throughput]) -> Table {
             Cell::text(one.contender.control),
             Cell::number(median(&one.mbps), 2),
         ];
-        let ratio = one.ratio.iter().flat_map(Ratio::cells);
+        let ratio = one.ratio.iter().flat_map(|ratio| ratio.cells(3));
         table.push(names.into_iter().chain(ratio));
     }
     table
@@ -119,7 +119,7 @@ pub(super) fn table(all: &[Throughput]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Judgement;
+    use crate::Verdict;
 
     #[test]
     fn coupled_subflows_are_compared_with_uncoupled_ones_of_the_same_transport() {
@@ -132,8 +132,8 @@ mod tests {
         };
         let all = measure(World::Emu, (4, &["lia", "wvegas"]), &mut |_| (), goodput).unwrap();
         let verdicts: Vec<_> =
-            all.iter().map(|one| (one.contender.control, one.ratio.map(|ratio| ratio.judgement))).collect();
-        let expected = [("reno", None), ("lia", Some(Judgement::Holds)), ("wvegas", Some(Judgement::Fails))];
+            all.iter().map(|one| (one.contender.control, one.ratio.map(|ratio| ratio.verdict))).collect();
+        let expected = [("reno", None), ("lia", Some(Verdict::Holds)), ("wvegas", Some(Verdict::Fails))];
         assert_eq!(verdicts, [expected, expected].concat());
         assert_eq!(table(&all).len(), 6);
         assert!(scenario().check().is_ok());

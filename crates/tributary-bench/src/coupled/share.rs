@@ -1,7 +1,7 @@
 //! The share of a bottleneck that a contender takes beside a stranger's TCP connection, and what limited its subflows.
 
 use super::contender::Contender;
-use crate::Ratio;
+use crate::Judged;
 use crate::median;
 use serde::Serialize;
 use tributary_lab::World;
@@ -58,7 +58,7 @@ pub struct Share {
     /// Transport and congestion control.
     pub contender: Contender,
     /// Its rate over the stranger's.
-    pub ratio: Ratio,
+    pub ratio: Judged,
     /// Its rate in each round, in Mbit/s.
     pub mbps: Vec<f64>,
     /// The stranger's rate in each round, in Mbit/s.
@@ -79,7 +79,7 @@ impl Share {
         Self {
             world,
             contender,
-            ratio: Ratio::of(&mbps, &stranger_mbps, contender.wanted()),
+            ratio: Judged::ratio(&mbps, &stranger_mbps, contender.wanted()),
             mbps,
             stranger_mbps,
             smaller: valid.iter().map(|run| run.smaller).collect(),
@@ -117,7 +117,7 @@ pub(super) fn table(shares: &[Share]) -> Table {
         Column::right("stranger").unit("Mbit/s"),
         Column::right("smaller subflow"),
     ];
-    let columns = name_columns().into_iter().chain(rates).chain(Ratio::columns("rate over stranger's"));
+    let columns = name_columns().into_iter().chain(rates).chain(Judged::columns("rate over stranger's"));
     let mut table = Table::new(title).columns(columns.chain([Column::right("rounds left out")]));
     for share in shares {
         let rates = [
@@ -126,7 +126,7 @@ pub(super) fn table(shares: &[Share]) -> Table {
             Cell::number(median(&share.smaller), 2),
         ];
         let left_out = Cell::number(share.left_out.len() as f64, 0);
-        table.push(names(share).into_iter().chain(rates).chain(share.ratio.cells()).chain([left_out]));
+        table.push(names(share).into_iter().chain(rates).chain(share.ratio.cells(3)).chain([left_out]));
     }
     table
 }
@@ -162,7 +162,7 @@ pub(super) fn limits(shares: &[Share]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Judgement;
+    use crate::Verdict;
     use crate::coupled::contender::Transport;
 
     #[test]
@@ -177,7 +177,7 @@ mod tests {
         let runs = vec![run(9.1, &[]), run(90.0, &["late", "dropped"]), run(9.0, &[]), run(9.2, &[])];
         let contender = Contender { transport: Transport::Session, control: "lia" };
         let shares = [Share::new(World::Emu, contender, runs)];
-        assert_eq!((shares[0].mbps.len(), shares[0].ratio.judgement), (3, Judgement::Holds));
+        assert_eq!((shares[0].mbps.len(), shares[0].ratio.verdict), (3, Verdict::Holds));
         assert_eq!(shares[0].left_out, ["late; dropped"]);
         assert_eq!((table(&shares).len(), limits(&shares).len()), (1, 1));
     }

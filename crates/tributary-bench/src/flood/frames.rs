@@ -20,17 +20,17 @@ use tributary_net::{Common, ConnectConfig, Key, PathConfig, Session, Stream, con
 use tributary_proto::wire::{
     Control, SegmentHead, SegmentKind, Settings, encode_control, encode_segment_head,
 };
-use tributary_report::{Cell, Column, Table, stats};
+use tributary_report::{Cell, Column, Table};
 use tributary_types::{DataSeq, StreamId};
 
 use crate::daemon::{Daemon, failed, keygen};
-use crate::{BenchError, Bounds, Judgement, Progress, judged, within};
+use crate::{BenchError, Expectation, Judged, Progress, within};
 
 /// Hostile sessions, and the streams that each opens.
 const SESSIONS: usize = 2;
 const STREAMS: u32 = 1000;
 /// Aim: longest round trip of the honest session, ms.
-const WORST_MS: f64 = 50.0;
+const WORST_MS: Expectation = Expectation::AtMost(50.0);
 /// Bytes of ticket, challenge and hello in plaintext mode (`docs/wire-handshake.md`).
 const HANDSHAKE: [usize; 3] = [80, 72, 112];
 /// One-byte pieces of a stream, and the bytes over which they are spread.
@@ -90,10 +90,8 @@ pub struct Report {
     pub alone_ms: Vec<f64>,
     /// The same beside them.
     pub beside_ms: Vec<f64>,
-    /// 95 % interval of the longest round trip beside them, bootstrapped over the rounds.
-    pub interval: Option<Bounds>,
-    /// Whether it is at most 50 ms.
-    pub judgement: Judgement,
+    /// The longest of them.
+    pub longest_ms: Judged,
 }
 
 /// Runs the benchmark.
@@ -125,9 +123,8 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     scene.over.store(true, Relaxed);
     let _ = crowd.join();
     let (alone_ms, beside_ms, taken_mb) = result?;
-    let interval = stats::bootstrap_interval(&beside_ms, worst, 2000, 1).map(Bounds::from);
-    let judgement = Judgement::at_most(WORST_MS, interval);
-    Ok(Report { hostile, taken_mb, alone_ms, beside_ms, interval, judgement })
+    let longest_ms = Judged::over(&beside_ms, worst, WORST_MS);
+    Ok(Report { hostile, taken_mb, alone_ms, beside_ms, longest_ms })
 }
 
 #[derive(Debug, Default)]
@@ -327,24 +324,12 @@ impl Report {
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
         let title = format!("Longest round trip of a session beside {SESSIONS} that send {:?}", self.hostile);
-        let mut table = Table::new(&title.to_lowercase()).columns([
-            Column::right("hostile frames").unit("MB/s"),
-            Column::right("alone").unit("ms"),
-            Column::right("beside them").unit("ms"),
-            Column::right("95 % interval").unit("ms"),
-            Column::right("wanted"),
-            Column::left(""),
-        ]);
-        let longest = worst(&self.beside_ms).unwrap_or(f64::NAN);
-        let interval = self.interval.map_or_else(|| "–".to_owned(), |interval| interval.to_string());
-        table.push([
-            Cell::number(crate::median(&self.taken_mb), 1),
-            Cell::optional_number(worst(&self.alone_ms), 1),
-            judged(longest, 1, longest <= WORST_MS),
-            Cell::text(&interval),
-            Cell::text(&format!("≤ {WORST_MS} ms")),
-            self.judgement.cell(),
-        ]);
+        let columns = [Column::right("hostile frames").unit("MB/s"), Column::right("alone").unit("ms")];
+        let columns = columns.into_iter().chain(Judged::columns("beside them, ms"));
+        let mut table = Table::new(&title.to_lowercase()).columns(columns);
+        let names =
+            [Cell::number(crate::median(&self.taken_mb), 1), Cell::optional_number(worst(&self.alone_ms), 1)];
+        table.push(names.into_iter().chain(self.longest_ms.cells(1)));
         vec![table]
     }
 }

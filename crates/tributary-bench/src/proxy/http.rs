@@ -11,9 +11,9 @@ use std::path::Path;
 use tributary_emu::{Side, VethNetwork};
 use tributary_lab::nginx::Nginx;
 use tributary_lab::process::output;
-use tributary_report::{Cell, Column, Table};
+use tributary_report::{Cell, Column, Table, stats};
 
-use crate::{BenchError, Progress, Ratio, Wanted, daemon, judged, median, verdict, within};
+use crate::{BenchError, Expectation, Judged, Progress, daemon, median, within};
 use chain::{Chain, FILES, PATHS, Peer};
 
 /// Names and sizes of the objects: for requests per second, and for bytes per second.
@@ -23,9 +23,9 @@ const LARGE_CONNECTIONS: u32 = 16;
 /// Congestion control of all sockets. bbr, the default of some kernels, halves the bytes per second of every contestant.
 const CONGESTION: &str = "cubic";
 /// Requests per second, and bytes per second, over those of HAProxy.
-const RATIO: Wanted = Wanted::AtLeast(1.1);
+const RATIO: Expectation = Expectation::AtLeast(1.1);
 /// Largest peak of the resident memory of each end, MB.
-const MEMORY_MB: f64 = 64.0;
+const MEMORY_MB: Expectation = Expectation::AtMost(64.0);
 
 /// Settings of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -69,11 +69,11 @@ pub struct Report {
     /// Every contestant.
     pub contestants: Vec<ContestantReport>,
     /// Tributary's requests per second over HAProxy's.
-    pub requests: Ratio,
+    pub requests: Judged,
     /// Tributary's bytes per second over HAProxy's.
-    pub bytes: Ratio,
+    pub bytes: Judged,
     /// Largest peak of the resident memory of either end of Tributary in any round, MB.
-    pub memory_mb: f64,
+    pub memory_mb: Judged,
 }
 
 /// Runs the benchmark.
@@ -104,13 +104,14 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
         }
     }
     let [_, haproxy, _, tributary] = &contestants;
-    let memory_mb = tributary.near_mb.iter().chain(&tributary.far_mb).copied().fold(0.0, f64::max);
+    let peaks = tributary.near_mb.iter().zip(&tributary.far_mb);
+    let peaks: Vec<f64> = peaks.map(|(near, far)| near.max(*far)).collect();
     Ok(Report {
         connections: plan.connections,
         versions,
-        requests: Ratio::of(&tributary.requests_per_s, &haproxy.requests_per_s, RATIO),
-        bytes: Ratio::of(&tributary.mbytes_per_s, &haproxy.mbytes_per_s, RATIO),
-        memory_mb,
+        requests: Judged::ratio(&tributary.requests_per_s, &haproxy.requests_per_s, RATIO),
+        bytes: Judged::ratio(&tributary.mbytes_per_s, &haproxy.mbytes_per_s, RATIO),
+        memory_mb: Judged::over(&peaks, stats::maximum, MEMORY_MB),
         contestants: contestants.into(),
     })
 }
@@ -192,23 +193,14 @@ impl Report {
         }
         let columns = [Column::left("tributary, two paths, over HAProxy")].into_iter();
         let mut ratios =
-            Table::new("Ratios, median of the rounds' own").columns(columns.chain(Ratio::columns("ratio")));
+            Table::new("Ratios, median of the rounds' own").columns(columns.chain(Judged::columns("ratio")));
         for (what, ratio) in [("requests per second", &self.requests), ("bytes per second", &self.bytes)] {
-            ratios.push([Cell::text(what)].into_iter().chain(ratio.cells()));
+            ratios.push([Cell::text(what)].into_iter().chain(ratio.cells(3)));
         }
-        let mut memory = Table::new("Memory").columns([
-            Column::left("tributary, two paths"),
-            Column::right("measured").unit("MB"),
-            Column::left("wanted"),
-            Column::left(""),
-        ]);
-        let met = self.memory_mb <= MEMORY_MB;
-        memory.push([
-            Cell::text("peak of the resident memory of either end, most of all rounds"),
-            judged(self.memory_mb, 1, met),
-            Cell::text(&format!("≤ {MEMORY_MB}")),
-            verdict(met),
-        ]);
+        let columns = [Column::left("tributary, two paths")].into_iter();
+        let mut memory = Table::new("Memory").columns(columns.chain(Judged::columns("measured, MB")));
+        let what = "peak of the resident memory of either end, most of all rounds";
+        memory.push([Cell::text(what)].into_iter().chain(self.memory_mb.cells(1)));
         vec![speeds, ratios, memory]
     }
 }

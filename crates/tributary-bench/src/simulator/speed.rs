@@ -4,7 +4,7 @@
 //! Both run as processes on the same core, alternately. Results are medians of processor time, so that other
 //! load of the machine has little effect. Memory is the process's peak.
 
-use super::super::{BenchError, Progress, judged, median, paired_ratio, verdict, within};
+use super::super::{BenchError, Expectation, Judged, Progress, median, within};
 use super::driver::{answer, pinned};
 use super::{Bottleneck, Driver, Measured};
 use core::time::Duration;
@@ -13,12 +13,12 @@ use std::path::PathBuf;
 use tributary_lab::process::own_program;
 use tributary_report::{Cell, Column, Table};
 
-/// Aim with one flow at 1 Gbit/s: this many times ns-3's packets per second.
-pub const RATIO_AIM: f64 = 20.0;
-/// Aim with one flow at 1 Gbit/s: data packets per second.
-pub const PACKETS_AIM: f64 = 1e6;
-/// Aim: the most expensive packet costs at most this many times the cheapest.
-pub const FLATNESS: f64 = 2.0;
+/// With one flow at 1 Gbit/s: packets per second over ns-3's.
+const RATIO_AIM: Expectation = Expectation::AtLeast(20.0);
+/// With one flow at 1 Gbit/s: millions of data packets per second.
+const PACKETS_AIM: Expectation = Expectation::AtLeast(1.0);
+/// The most expensive packet over the cheapest.
+const FLATNESS: Expectation = Expectation::AtMost(2.0);
 /// Rate at which [`RATIO_AIM`] and [`PACKETS_AIM`] apply.
 const AIM_RATE: u64 = 1_000_000_000;
 const CONGESTION: &str = "cubic";
@@ -57,8 +57,8 @@ pub struct Row {
     pub ours_per_second: f64,
     /// The same of ns-3.
     pub peer_per_second: f64,
-    /// Median of the rounds' ratios; ratio of the medians if ns-3 failed in a round.
-    pub ratio: f64,
+    /// Ours over ns-3's. If ns-3 failed in a round: the ratio of the medians, without an interval.
+    pub ratio: Judged,
     /// Our nanoseconds of processor time per data packet, median.
     pub packet_ns: f64,
 }
@@ -71,9 +71,9 @@ pub struct Report {
     /// 1 Gbit/s, 1 to 1000 flows.
     pub flows: Vec<Row>,
     /// Most expensive packet over cheapest, over rates.
-    pub flatness_over_rates: f64,
+    pub flatness_over_rates: Judged,
     /// Most expensive packet over cheapest, over flows.
-    pub flatness_over_flows: f64,
+    pub flatness_over_flows: Judged,
     /// Bytes of memory per flow in our simulator, between one flow and a thousand.
     pub bytes_per_flow: f64,
     /// The same of ns-3; NaN if it had no result.
@@ -142,9 +142,9 @@ fn row(cell: Bottleneck, ours: Vec<Measured>, peers: Vec<Measured>) -> Row {
         ours_per_second,
         peer_per_second,
         ratio: if complete {
-            paired_ratio(&our_rates, &peer_rates)
+            Judged::ratio(&our_rates, &peer_rates, RATIO_AIM)
         } else {
-            ours_per_second / peer_per_second
+            Judged::new(ours_per_second / peer_per_second, None, RATIO_AIM)
         },
         packet_ns: 1e9 / ours_per_second,
         cell,
@@ -175,10 +175,14 @@ fn report(rates: Vec<Row>, flows: Vec<Row>) -> Report {
     }
 }
 
-/// Most expensive packet over cheapest.
-fn flatness(rows: &[Row]) -> f64 {
-    let dearest = rows.iter().map(|row| row.packet_ns).fold(0.0, f64::max);
-    dearest / rows.iter().map(|row| row.packet_ns).fold(f64::INFINITY, f64::min)
+/// Most expensive packet over cheapest, in each round.
+fn flatness(rows: &[Row]) -> Judged {
+    let rounds = rows.iter().map(|row| row.ours.len()).min().unwrap_or(0);
+    let of = |round: usize| {
+        let rates: Vec<f64> = rows.iter().map(|row| row.ours[round].packets_per_second()).collect();
+        rates.iter().copied().fold(0.0, f64::max) / rates.iter().copied().fold(f64::INFINITY, f64::min)
+    };
+    Judged::median(&(0..rounds).map(of).collect::<Vec<_>>(), FLATNESS)
 }
 
 impl Report {
@@ -190,47 +194,24 @@ impl Report {
     }
 
     fn aims(&self) -> Table {
-        let mut table = Table::new("Aims").columns([
-            Column::left("aim"),
-            Column::right("measured"),
-            Column::right("wanted"),
-            Column::left(""),
-        ]);
-        let mut push = |what: &str, (value, decimals): (f64, usize), wanted: String, good: bool| {
-            table.push([Cell::text(what), judged(value, decimals, good), Cell::text(&wanted), verdict(good)]);
+        let columns = [Column::left("figure")].into_iter().chain(Judged::columns("measured"));
+        let mut table = Table::new("Aims").columns(columns);
+        let mut push = |what: &str, judged: &Judged| {
+            table.push([Cell::text(what)].into_iter().chain(judged.cells(2)));
         };
         if let Some(row) = self.rates.iter().find(|row| row.cell.rate_bps == AIM_RATE) {
-            push(
-                "ns-3's packets, 1 Gbit/s",
-                (row.ratio, 1),
-                format!("at least {RATIO_AIM} times"),
-                row.ratio >= RATIO_AIM,
-            );
-            let aim = format!("aim {:.1} M/s", PACKETS_AIM / 1e6);
-            push(
-                "data packets, 1 Gbit/s, M/s",
-                (row.ours_per_second / 1e6, 2),
-                aim,
-                row.ours_per_second >= PACKETS_AIM,
-            );
+            push("packets over ns-3's, 1 Gbit/s", &row.ratio);
+            let millions: Vec<f64> = row.ours.iter().map(|run| run.packets_per_second() / 1e6).collect();
+            push("data packets, 1 Gbit/s, M/s", &Judged::median(&millions, PACKETS_AIM));
         }
-        let flat = format!("flat: at most {FLATNESS}");
-        for (what, value) in [
-            ("dearest packet by cheapest, 10 Mbit/s to 10 Gbit/s", self.flatness_over_rates),
-            ("dearest packet by cheapest, 1 to 1000 flows", self.flatness_over_flows),
+        push("dearest packet by cheapest, 10 Mbit/s to 10 Gbit/s", &self.flatness_over_rates);
+        push("dearest packet by cheapest, 1 to 1000 flows", &self.flatness_over_flows);
+        for (what, bytes) in [
+            ("memory per flow, kB", self.bytes_per_flow),
+            ("memory per flow in ns-3, kB", self.peer_bytes_per_flow),
         ] {
-            push(what, (value, 2), flat.clone(), value <= FLATNESS);
+            table.push([Cell::text(what), Cell::number(bytes / 1e3, 1)]);
         }
-        table.push([
-            Cell::text("memory per flow, kB"),
-            Cell::number(self.bytes_per_flow / 1e3, 1),
-            Cell::text("stated"),
-        ]);
-        table.push([
-            Cell::text("memory per flow in ns-3, kB"),
-            Cell::number(self.peer_bytes_per_flow / 1e3, 1),
-            Cell::text("stated"),
-        ]);
         table
     }
 }
@@ -260,7 +241,7 @@ fn table(title: &str, rows: &[Row]) -> Table {
             Cell::number(median(&packets), 0),
             Cell::number(row.ours_per_second / 1e3, 0),
             Cell::number(row.peer_per_second / 1e3, 1),
-            Cell::number(row.ratio, 1),
+            Cell::number(row.ratio.value, 1),
             Cell::number(row.packet_ns, 0),
             Cell::number(megabytes(&row.ours), 1),
             Cell::number(megabytes(&row.peers), 1),

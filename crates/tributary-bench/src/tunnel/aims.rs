@@ -1,29 +1,29 @@
 //! The values that the tunnel has to reach.
 
 use super::{BARE, COTAG, CUBIC, ContestantReport, MPTCP, StreamReport};
-use crate::{Ratio, Wanted};
+use crate::{Expectation, Judged};
 use serde::Serialize;
 use tributary_nodes::Coding;
 use tributary_report::{Cell, Column, Table};
 
 /// Goodput without shaped links, Gbit/s.
-const SPEED: Wanted = Wanted::AtLeast(2.0);
+const SPEED: Expectation = Expectation::AtLeast(2.0);
 /// Coding on over coding off, without shaped links.
-const CODING: Wanted = Wanted::AtLeast(0.9);
+const CODING: Expectation = Expectation::AtLeast(0.9);
 /// COTAG over the best peer, with loss and latency.
-const LOSSY: Wanted = Wanted::AtLeast(2.0);
+const LOSSY: Expectation = Expectation::AtLeast(2.0);
 /// The same without loss and latency.
-const CLEAN: Wanted = Wanted::AtLeast(0.9);
+const CLEAN: Expectation = Expectation::AtLeast(0.9);
 /// Share of a stream that arrives at 5 % loss on each link.
-const STREAM: Wanted = Wanted::AtLeast(0.99);
+const STREAM: Expectation = Expectation::AtLeast(0.99);
 /// Time-outs of TCP through the tunnel while each link is blocked in turn.
-const TIMEOUTS: Wanted = Wanted::AtMost(0.0);
+const TIMEOUTS: Expectation = Expectation::AtMost(0.0);
 /// A rival's goodput beside COTAG over the same beside CUBIC.
-const RIVAL: Wanted = Wanted::AtLeast(0.9);
+const RIVAL: Expectation = Expectation::AtLeast(0.9);
 
 /// Added delay of the stream, ms: T and 1 ms.
-fn delay() -> Wanted {
-    Wanted::AtMost(Coding::default().interval_ms as f64 + 1.0)
+fn delay() -> Expectation {
+    Expectation::AtMost(Coding::default().interval_ms as f64 + 1.0)
 }
 
 /// A value that has to be reached.
@@ -32,7 +32,7 @@ pub struct Aim {
     /// What is measured.
     pub what: &'static str,
     /// Its value, with interval and verdict.
-    pub value: Ratio,
+    pub value: Judged,
 }
 
 /// Every aim whose conditions were measured.
@@ -55,21 +55,21 @@ pub(super) fn aims(contestants: &[ContestantReport], streams: &[StreamReport]) -
     let p99 = |name| stream(name).map_or(&[][..], |stream| stream.delay_p99.as_slice());
     let added: Vec<f64> = p99("coding on").iter().zip(p99("coding off")).map(|(on, off)| on - off).collect();
     let aim = |what, value| Aim { what, value };
-    let over_best = |condition, wanted| Ratio::of(rates(condition, COTAG), &best(condition), wanted);
+    let over_best = |condition, wanted| Judged::ratio(rates(condition, COTAG), &best(condition), wanted);
     let all = vec![
-        aim("tunnel without links, Gbit/s", Ratio::of_values(&gbps, SPEED)),
-        aim("coding on over coding off, without links", Ratio::of(on, off, CODING)),
+        aim("tunnel without links, Gbit/s", Judged::median(&gbps, SPEED)),
+        aim("coding on over coding off, without links", Judged::ratio(on, off, CODING)),
         aim("COTAG over the best peer, lossy links", over_best("lossy", LOSSY)),
         aim("COTAG over the best peer, clean links", over_best("clean", CLEAN)),
         aim(
             "share of a stream delivered, 5 % loss on each link, redundancy 0.3",
-            Ratio::of_values(delivered, STREAM),
+            Judged::median(delivered, STREAM),
         ),
-        aim("its p99 delay, coding on less coding off, ms", Ratio::of_values(&added, delay())),
-        aim("COTAG's TCP time-outs, links blocked in turn, all rounds", Ratio::of_count(timeouts, TIMEOUTS)),
+        aim("its p99 delay, coding on less coding off, ms", Judged::median(&added, delay())),
+        aim("COTAG's TCP time-outs, links blocked in turn, all rounds", Judged::count(timeouts, TIMEOUTS)),
         aim(
             "rival beside COTAG over rival beside CUBIC over both",
-            Ratio::of(rival(COTAG), rival(CUBIC), RIVAL),
+            Judged::ratio(rival(COTAG), rival(CUBIC), RIVAL),
         ),
     ];
     all.into_iter().filter(|aim| aim.value.value.is_finite()).collect()
@@ -77,10 +77,10 @@ pub(super) fn aims(contestants: &[ContestantReport], streams: &[StreamReport]) -
 
 /// The table.
 pub(super) fn table(aims: &[Aim]) -> Table {
-    let columns = [Column::left("what")].into_iter().chain(Ratio::columns("here"));
+    let columns = [Column::left("what")].into_iter().chain(Judged::columns("here"));
     let mut table = Table::new("Aims; medians of the rounds").columns(columns);
     for aim in aims {
-        table.push([Cell::text(aim.what)].into_iter().chain(aim.value.cells()));
+        table.push([Cell::text(aim.what)].into_iter().chain(aim.value.cells(3)));
     }
     table
 }
@@ -88,7 +88,7 @@ pub(super) fn table(aims: &[Aim]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Judgement;
+    use crate::Verdict;
 
     fn contestant(condition: &'static str, name: &'static str, mbps: [f64; 5]) -> ContestantReport {
         ContestantReport {
@@ -115,8 +115,8 @@ mod tests {
         let lossy = find("lossy");
         // The best peer differs from round to round; one round is below 2.
         assert!((lossy.value - 605.0 / 299.0).abs() < 1e-9, "{lossy:?}");
-        assert_eq!(lossy.judgement, Judgement::Undecided);
-        assert_eq!(find("time-outs").judgement, Judgement::Fails, "one time-out in five rounds");
+        assert_eq!(lossy.verdict, Verdict::Undecided);
+        assert_eq!(find("time-outs").verdict, Verdict::Fails, "one time-out in five rounds");
         assert!(!aims.iter().any(|aim| aim.what.contains("clean")), "not measured");
         assert_eq!(table(&aims).len(), aims.len());
     }

@@ -22,7 +22,8 @@ use tributary_report::machine;
 
 /// Benchmarks: each prints the ratio with its peer, measured in the same run.
 ///
-/// A figure that misses its bound is marked `missed`; the exit code is still 0. Run benchmarks on a machine that does
+/// A promise holds or fails if the whole 95 % interval is on one side of its bound, else it is undecided; the exit code is 0 in
+/// each case. Run benchmarks on a machine that does
 /// nothing else. They need root or user namespaces.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -141,8 +142,8 @@ pub(crate) struct MemoryArguments {
 
 /// Leaks of a proxy while connections open and close: memory, descriptors and streams of both ends over time.
 ///
-/// Half of the connections are aborted, by either side, at a random time. A slope counts as flat when its
-/// 95 % interval includes zero or is below it; descriptors and streams are flat when all are released at the end.
+/// Half of the connections are aborted, by either side, at a random time. Bounds: growth of memory for each connection, and
+/// descriptors and streams that are left at the end.
 #[derive(Debug, Args)]
 #[command(after_help = "Example: an hour at one connection a second
   tributary-lab bench churn --seconds 3600 --json > churn.json")]

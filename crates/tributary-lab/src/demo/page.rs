@@ -4,7 +4,7 @@ use super::{Outcome, Transport};
 use crate::figures;
 use crate::result::RunResult;
 use tributary_report::plot::Bar;
-use tributary_report::{Bars, HtmlReport, Image, KeyFigure, Layout, Series, TimeSeries, Verdict};
+use tributary_report::{Bars, HtmlReport, Image, KeyFigure, Layout, Series, TimeSeries};
 
 pub(super) fn render(outcome: &Outcome, stills: &[Image]) -> String {
     let scenario = &outcome.scenario;
@@ -50,7 +50,7 @@ fn cards(outcome: &Outcome) -> Vec<KeyFigure> {
         let better = if higher { mine >= other } else { mine <= other };
         KeyFigure::new(label, &format!("{mine:.0}"), unit)
             .note(&format!("kernel MPTCP {other:.0}"))
-            .verdict(Verdict::of(better))
+            .ahead(better)
     };
     let p10 = |t: &Transport| t.bulk.goodput.as_ref().map_or(f64::NAN, |g| g.p10_mbps);
     let in_time = |t: &Transport| f64::from(t.record().in_time);

@@ -9,8 +9,7 @@ use super::paper::{FigureSpec, Paper, TableSpec, Take};
 use super::runner::Outcome;
 use super::sample::{Labels, filled};
 use std::collections::BTreeMap;
-use tributary_report::schema::Verdict;
-use tributary_report::{Cell, Column, HtmlReport, Reproduced, Table};
+use tributary_report::{Cell, Column, HtmlReport, Reproduced, Table, Verdict};
 
 /// A reproduction with its paper, to be printed.
 pub struct Page<'a> {

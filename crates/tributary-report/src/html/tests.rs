@@ -21,7 +21,7 @@ fn page_of_evil() -> String {
     strip.bands.push(Band::new(0.0, 1.0, EVIL));
     let mut report = HtmlReport::new(EVIL);
     report.headline(EVIL).lead(EVIL).section(EVIL).text(EVIL);
-    report.card(KeyFigure::new(EVIL, EVIL, EVIL).note(EVIL).verdict(Verdict::Bad));
+    report.card(KeyFigure::new(EVIL, EVIL, EVIL).note(EVIL).ahead(false));
     for plot in [&series as &dyn Plot, &stacked, &cdf, &bars, &strip] {
         report.figure(plot, EVIL);
         assert!(plot.standalone().contains("prefers-color-scheme"));

@@ -1,8 +1,7 @@
 //! The comparison as tables, for the terminal and for the page in docs/models.
 
-use super::super::super::{judged, verdict};
 use super::{Group, Report, Row, within_band};
-use tributary_report::{Cell, Column, Table, stats};
+use tributary_report::{Cell, Column, Expectation, Judged, Table};
 
 const SUMMARY: &str = "Simulator by kernel: cells within the band";
 const MISSES: &str = "Outside the band";
@@ -35,17 +34,17 @@ impl Report {
 
     /// How many cells of each congestion control or scheduler agree.
     fn summary(&self) -> Table {
-        let mut table = Table::new(SUMMARY).columns([
+        let columns = [
             Column::left("group"),
             Column::left(""),
             Column::right("band").unit("%"),
             Column::right("cells"),
             Column::right("agree"),
             Column::right("agree, without the first third"),
-            Column::right("median ratio"),
             Column::right("inexact runs"),
-            Column::left(""),
-        ]);
+        ];
+        let columns = columns.into_iter().chain(Judged::columns("median ratio"));
+        let mut table = Table::new(SUMMARY).columns(columns);
         for group in Group::ALL {
             let mut names: Vec<&str> =
                 self.rows.iter().filter(|row| row.group == group).map(Row::subject).collect();
@@ -72,17 +71,17 @@ fn summary_row((group, name): (Group, &str), rows: &[&Row]) -> Vec<Cell> {
     let settled = rows.iter().filter(|row| within_band(group, row.settled_ratio)).count();
     let ratios: Vec<f64> = rows.iter().map(|row| row.ratio).collect();
     let inexact = rows.iter().filter(|row| !row.valid).count();
-    vec![
+    let names = [
         Cell::text(group.name()),
         Cell::text(name),
         Cell::number(group.band() * 100.0, 0),
         Cell::number(rows.len() as f64, 0),
         Cell::number(agree as f64, 0),
         Cell::number(settled as f64, 0),
-        Cell::optional_number(stats::median(&ratios), 3),
         Cell::number(inexact as f64, 0),
-        verdict(agree == rows.len()),
-    ]
+    ];
+    let wanted = Expectation::Between(1.0 - group.band(), 1.0 + group.band());
+    names.into_iter().chain(Judged::median(&ratios, wanted).cells(3)).collect()
 }
 
 fn title(group: Group) -> &'static str {
@@ -112,15 +111,14 @@ fn listed<'a>(title: &'static str, rows: impl Iterator<Item = &'a Row>) -> Optio
 }
 
 fn cells(row: &Row) -> Vec<Cell> {
-    let ratio = |ratio: f64| judged(ratio, 3, within_band(row.group, ratio));
     vec![
         Cell::text(&row.network),
         Cell::text(if row.group == Group::Schedulers { &row.transport } else { "TCP" }),
         Cell::text(&row.congestion),
         Cell::number(row.kernel, 2),
         Cell::number(row.simulator, 2),
-        ratio(row.ratio),
-        ratio(row.settled_ratio),
+        Cell::number(row.ratio, 3),
+        Cell::number(row.settled_ratio, 3),
         Cell::number(row.spread * 100.0, 1),
         Cell::text(if row.valid { "exact" } else { "inexact" }),
     ]

@@ -1,9 +1,8 @@
 //! The comparison as tables, for the terminal and for the page in docs/models.
 
-use super::super::super::{judged, verdict};
 use super::super::Traffic;
-use super::{Report, Row, Subject, within_band};
-use tributary_report::{Cell, Column, Table};
+use super::{BAND, Report, Row, Subject, within_band};
+use tributary_report::{Cell, Column, Expectation, Judged, Table};
 
 impl Report {
     /// The summary, and a table per quantity.
@@ -34,15 +33,16 @@ impl Report {
     /// How many cells of each congestion control agree.
     fn summary(&self) -> Table {
         let title = format!("Cells within {:.0} % of ns-3 3.37", self.band * 100.0);
-        let mut table = Table::new(&title).columns([
+        let columns = [
             Column::left("congestion control"),
             Column::left("subject"),
             Column::right("cells"),
             Column::right("agree"),
             Column::right("agree, without the first third"),
             Column::right("no result of ns-3"),
-            Column::left(""),
-        ]);
+        ];
+        let columns = columns.into_iter().chain(Judged::columns("median ratio"));
+        let mut table = Table::new(&title).columns(columns);
         let mut names: Vec<&str> = self.rows.iter().map(|row| row.cell.congestion.as_str()).collect();
         names.dedup();
         names.sort_unstable();
@@ -65,7 +65,8 @@ fn summary_row(name: &str, subject: Subject, rows: &[&Row]) -> Vec<Cell> {
     let compared = rows.iter().filter(|row| row.ratio.is_some()).count();
     let settled = rows.iter().filter(|row| row.settled_ratio.is_some_and(within_band)).count();
     let settled = (subject != Subject::Completion).then_some(settled as f64);
-    vec![
+    let ratios: Vec<f64> = rows.iter().filter_map(|row| row.ratio).collect();
+    let names = [
         Cell::text(name),
         Cell::text(match subject {
             Subject::Goodput => "goodput",
@@ -76,8 +77,9 @@ fn summary_row(name: &str, subject: Subject, rows: &[&Row]) -> Vec<Cell> {
         Cell::number(agree as f64, 0),
         Cell::optional_number(settled, 0),
         Cell::number((rows.len() - compared) as f64, 0),
-        verdict(agree == compared),
-    ]
+    ];
+    let wanted = Expectation::Between(1.0 - BAND, 1.0 + BAND);
+    names.into_iter().chain(Judged::median(&ratios, wanted).cells(3)).collect()
 }
 
 fn columns(subject: Subject) -> Vec<Column> {
@@ -123,9 +125,7 @@ fn cells(row: &Row) -> Vec<Cell> {
         (Some(failure), None) => cells.push(Cell::text(short(failure))),
         (_, peer) => cells.push(Cell::optional_number(peer, decimals)),
     }
-    let ratio = |ratio: Option<f64>| {
-        ratio.map_or_else(|| Cell::optional(None), |ratio| judged(ratio, 3, within_band(ratio)))
-    };
+    let ratio = |ratio: Option<f64>| Cell::optional_number(ratio, 3);
     cells.push(ratio(row.ratio));
     if row.subject != Subject::Completion {
         cells.push(ratio(row.settled_ratio));

@@ -1,9 +1,7 @@
 //! The report about head movement and sound beside live video. All numbers in its sentences are measured.
 
 use tributary_report::plot::Bar;
-use tributary_report::{
-    Bars, Cdf, Cell as Field, Column, HtmlReport, KeyFigure, RunInfo, Table, Tone, Verdict,
-};
+use tributary_report::{Bars, Cdf, Cell as Field, Column, HtmlReport, KeyFigure, RunInfo, Table, Tone};
 
 use crate::messages::MessageRecord;
 
@@ -89,7 +87,7 @@ fn cards(rows: &[Row<'_>]) -> Vec<KeyFigure> {
         let better = if higher { mine >= other } else { mine <= other };
         KeyFigure::new(label, &format!("{mine:.0}"), unit)
             .note(&format!("kernel MPTCP {other:.0}"))
-            .verdict(Verdict::of(better))
+            .ahead(better)
     };
     let mut cards = vec![
         card("Movement, median", "ms", (movement.p50_ms, theirs.p50_ms), false),

@@ -5,7 +5,7 @@ use crate::reproduce::sample::Sample;
 use crate::reproduce::transfer::METRICS;
 use crate::reproduce::{EXPERIMENTS, Page, Selection, Settings, papers, run};
 use std::path::Path;
-use tributary_report::schema::Verdict;
+use tributary_report::Verdict;
 use tributary_report::stats;
 
 fn sample(scenario: &str, transport: &str, seed: u64, seconds: &[f64], silence: f64) -> Sample {
