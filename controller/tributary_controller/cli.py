@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tributary_controller import access, connections, rest
 from tributary_controller.backend import Backend
-from tributary_controller.seldom import Seldom
+from tributary_controller.rate_limited import RateLimited
 
 EXAMPLES = """examples:
   tributary-controller --clients 10.0.0.0/28 --servers 10.0.0.16/28
@@ -71,7 +71,7 @@ def main() -> None:
     logging.basicConfig(
         level=logging.WARNING if arguments.quiet else logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
     )
-    log.addFilter(Seldom())
+    log.addFilter(RateLimited())
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     try:
         asyncio.run(run(arguments))

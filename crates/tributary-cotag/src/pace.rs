@@ -55,7 +55,7 @@ struct Sent {
 
 /// The maximum or minimum of the last one to two periods.
 #[derive(Clone, Copy, Debug)]
-struct Extreme {
+struct WindowedFilter {
     period: Duration,
     since: Instant,
     present: Option<u64>,
@@ -63,7 +63,7 @@ struct Extreme {
     better: fn(u64, u64) -> u64,
 }
 
-impl Extreme {
+impl WindowedFilter {
     fn new(period: Duration, better: fn(u64, u64) -> u64) -> Self {
         Self { period, since: Instant::ZERO, present: None, before: None, better }
     }
@@ -107,8 +107,8 @@ pub struct Pace {
     newest: Option<u64>,
     room: u64,
     capacity: u64,
-    rate: Extreme,
-    rtt: Extreme,
+    rate: WindowedFilter,
+    rtt: WindowedFilter,
     loss: Option<f64>,
     heard: Instant,
     quiet: bool,
@@ -133,8 +133,8 @@ impl Pace {
             newest: None,
             room: LEAST_WINDOW,
             capacity: LEAST_WINDOW,
-            rate: Extreme::new(RATE_MEMORY, u64::max),
-            rtt: Extreme::new(RTT_MEMORY, u64::min),
+            rate: WindowedFilter::new(RATE_MEMORY, u64::max),
+            rtt: WindowedFilter::new(RTT_MEMORY, u64::min),
             loss: None,
             heard: Instant::ZERO,
             quiet: false,

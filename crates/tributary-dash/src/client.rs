@@ -35,14 +35,14 @@ pub use presentation::PresentationError;
 use presentation::{NO_RANGES, Presentation};
 use sink::Sink;
 pub use steer::{Decision, Report, Steering};
-use steer::{Steer, Turn};
+use steer::{Steer, Switch};
 
 /// Capacity of the channel from a download to the player, in messages.
 const WAITING: usize = 8;
 
 /// A transport with its paths.
 #[derive(Clone, Debug)]
-pub struct Road {
+pub struct TransportPaths {
     /// The transport and its settings.
     pub config: TransportConfig,
     /// Its paths.
@@ -51,9 +51,9 @@ pub struct Road {
 
 /// How requests are transported.
 #[derive(Clone, Debug)]
-pub enum Carriage {
+pub enum TransportChoice {
     /// One transport.
-    One(Box<Road>),
+    One(Box<TransportPaths>),
     /// The transports chosen by the decision engine.
     Engine(Box<Steering>),
 }
@@ -64,7 +64,7 @@ pub struct ClientConfig {
     /// URL of the manifest.
     pub url: String,
     /// Transport of the requests.
-    pub carriage: Carriage,
+    pub transport: TransportChoice,
     /// The bitrate rule's name.
     pub rule: String,
     /// The player's settings.
@@ -109,13 +109,13 @@ pub struct Entry {
     pub at_s: f64,
     /// What happened.
     #[serde(flatten)]
-    pub what: Happened,
+    pub what: LogEvent,
 }
 
 /// What happened.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
-pub enum Happened {
+pub enum LogEvent {
     /// An event of the player.
     Player(Event),
     /// A decision of the engine.
@@ -136,7 +136,7 @@ pub enum Happened {
 
 /// The state of playback, for display.
 #[derive(Clone, Debug)]
-pub struct Glimpse {
+pub struct PlaybackState {
     /// State of the playhead.
     pub state: PlayState,
     /// Position of the playhead.
@@ -236,19 +236,19 @@ struct Playback {
 /// [`ClientError`] when playback cannot begin. Later failures are part of the outcome.
 pub async fn play(
     config: ClientConfig,
-    watch: &mut (dyn FnMut(&Glimpse) + Send),
+    watch: &mut (dyn FnMut(&PlaybackState) + Send),
 ) -> Result<Outcome, ClientError> {
     let began = tokio::time::Instant::now();
     let rule = abr::rule(&config.rule)?;
     let sink = Sink::create(config.save)?;
     let (authority, _) = split(&config.url)?;
     let mut log = Vec::new();
-    let (steer, connection, name) = match config.carriage {
-        Carriage::One(road) => {
-            let Road { config, paths } = *road;
+    let (steer, connection, name) = match config.transport {
+        TransportChoice::One(transport) => {
+            let TransportPaths { config, paths } = *transport;
             (None, HttpConnection::connect(&config, &paths).await?, config.name.to_string())
         }
-        Carriage::Engine(steering) => {
+        TransportChoice::Engine(steering) => {
             let (steer, connection, name) = Steer::start(*steering, &mut log).await?;
             (Some(steer), connection, name)
         }
@@ -257,7 +257,7 @@ pub async fn play(
     // Relative URLs are relative to where the manifest is in the end.
     let (text, url) = line.fetch_located(&config.url, MAX_BYTES).await?;
     let presentation = Presentation::read(&mut line, (&text, &url), config.most).await?;
-    log.extend(presentation.notes.iter().cloned().map(Happened::notice));
+    log.extend(presentation.notes.iter().cloned().map(LogEvent::notice));
     let at_s = began.elapsed().as_secs_f64();
     let events = log.into_iter().map(|what| Entry { at_s, what }).collect();
     let title = presentation.title.clone();
@@ -304,12 +304,12 @@ impl Playback {
     async fn run(
         &mut self,
         mut told: mpsc::Receiver<(u64, Arrived)>,
-        watch: &mut (dyn FnMut(&Glimpse) + Send),
+        watch: &mut (dyn FnMut(&PlaybackState) + Send),
     ) -> Result<(), ClientError> {
         loop {
             self.deliver()?;
             self.carry_out().await;
-            watch(&self.glimpse());
+            watch(&self.playback());
             let now = self.now();
             if self.player.is_over(now) {
                 return Ok(());
@@ -323,19 +323,19 @@ impl Playback {
                     self.count_unread(now);
                     self.player.handle_timeout(now);
                 }
-                (turn, log) = steered(&mut self.steer, level, now) => {
+                (switch, log) = steered(&mut self.steer, level, now) => {
                     let at_s = now.as_secs_f64();
                     self.events.extend(log.into_iter().map(|what| Entry { at_s, what }));
-                    self.turn(turn);
+                    self.switch(switch);
                 }
             }
         }
     }
 
-    fn turn(&mut self, turn: Turn) {
-        let unused = match turn {
-            Turn::Stay => return self.player.handle_network_change(self.now()),
-            Turn::Move(to, settled) => {
+    fn switch(&mut self, switch: Switch) {
+        let unused = match switch {
+            Switch::Stay => return self.player.handle_network_change(self.now()),
+            Switch::Move(to, settled) => {
                 let before = self.move_to(to, "quic");
                 if !settled {
                     self.before = Some(before);
@@ -343,8 +343,8 @@ impl Playback {
                 }
                 Some(before)
             }
-            Turn::Settle => self.before.take(),
-            Turn::Back => self.before.take().map(|before| self.move_to(before, "mptcp")),
+            Switch::Settle => self.before.take(),
+            Switch::Back => self.before.take().map(|before| self.move_to(before, "mptcp")),
         };
         if let Some(unused) = unused {
             tokio::spawn(async move { unused.close().await });
@@ -363,9 +363,9 @@ impl Playback {
         before
     }
 
-    fn glimpse(&self) -> Glimpse {
+    fn playback(&self) -> PlaybackState {
         let now = self.now();
-        Glimpse {
+        PlaybackState {
             state: self.player.state(now),
             position: self.player.position(now),
             duration: self.duration,
@@ -385,7 +385,7 @@ impl Playback {
         let at_s = self.now().as_secs_f64();
         while let Some(event) = self.player.poll_event() {
             tracing::debug!(?event);
-            self.events.push(Entry { at_s, what: Happened::Player(event) });
+            self.events.push(Entry { at_s, what: LogEvent::Player(event) });
         }
     }
 
@@ -440,9 +440,9 @@ impl Playback {
             }
             Arrived::Whole => {
                 let noted =
-                    |entry: &Entry| matches!(&entry.what, Happened::Notice { notice } if notice == NO_RANGES);
+                    |entry: &Entry| matches!(&entry.what, LogEvent::Notice { notice } if notice == NO_RANGES);
                 if !self.events.iter().any(noted) {
-                    let what = Happened::notice(NO_RANGES.to_owned());
+                    let what = LogEvent::notice(NO_RANGES.to_owned());
                     self.events.push(Entry { at_s: now.as_secs_f64(), what });
                 }
             }
@@ -493,9 +493,9 @@ impl Playback {
 }
 
 /// Waits for the engine's next action; never returns if there is no engine.
-async fn steered(steer: &mut Option<Steer>, level: Duration, now: Instant) -> (Turn, Vec<Happened>) {
+async fn steered(steer: &mut Option<Steer>, level: Duration, now: Instant) -> (Switch, Vec<LogEvent>) {
     let Some(steer) = steer else { return std::future::pending().await };
     let mut log = Vec::new();
-    let turn = steer.next(level, now, &mut log).await;
-    (turn, log)
+    let switch = steer.next(level, now, &mut log).await;
+    (switch, log)
 }

@@ -11,7 +11,7 @@ mod answer;
 mod body;
 mod files;
 mod http3;
-mod patience;
+mod idle_timeout;
 mod range;
 mod sendfile;
 mod slots;
@@ -35,14 +35,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsAcceptor;
-use tributary_net::Seldom;
+use tributary_net::RateLimited;
 use tributary_net::proxy::{Drain, Drained, Ticket};
 use tributary_net::transport::{
     Acceptor, Connection, TransportConfig, TransportError, TransportName, TransportStream,
 };
 
 use files::Store;
-use patience::Patient;
+use idle_timeout::IdleTimeout;
 use sendfile::{FileSender, Outgoing};
 use slots::{Activity, Slot, Slots};
 
@@ -152,7 +152,7 @@ struct Serving {
     store: Arc<Store>,
     limits: Limits,
     slots: Slots,
-    refused: Arc<Seldom>,
+    refused: Arc<RateLimited>,
     drain: Arc<Drain>,
     http: auto::Builder<TokioExecutor>,
     secure: Option<Secure>,
@@ -336,10 +336,10 @@ async fn serve(
     let Some(secure) = &serving.secure else {
         let stream = FileSender::new(stream);
         let outgoing = stream.outgoing();
-        let stream = Patient::new(stream, serving.limits.idle, activity.clone());
+        let stream = IdleTimeout::new(stream, serving.limits.idle, activity.clone());
         return converse((stream, outgoing), from, serving, ticket).await;
     };
-    let stream = Patient::new(stream, serving.limits.idle, activity.clone());
+    let stream = IdleTimeout::new(stream, serving.limits.idle, activity.clone());
     let shaking = TlsAcceptor::from(secure.settings.clone()).accept(stream);
     match timeout(serving.limits.headers, shaking).await {
         Ok(Ok(stream)) => converse((stream, None), from, serving, ticket).await,

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use tributary_dash::client::{self, Carriage, ClientConfig, ClientError, Happened, Outcome, Road, Steering};
+use tributary_dash::client::{
+    self, ClientConfig, ClientError, LogEvent, Outcome, Steering, TransportChoice, TransportPaths,
+};
 use tributary_dash::server::{Limits, Server, ServerConfig};
 use tributary_dash::tls::{Identity, Trust};
 use tributary_net::transport::{Certificates, TransportConfig};
@@ -128,7 +130,7 @@ impl Site {
         let second = Duration::from_millis(100);
         ClientConfig {
             url: format!("http://video.example:80/{file}"),
-            carriage: Carriage::One(Box::new(Road {
+            transport: TransportChoice::One(Box::new(TransportPaths {
                 config: transport(name),
                 paths: vec![format!("any={}", self.address).parse().unwrap()],
             })),
@@ -170,16 +172,16 @@ async fn a_title_plays_over_every_transport_and_with_both_kinds_of_addressing() 
         ("mpquic", "a.mpd", "bola-e"),
     ] {
         let site = site(name).await;
-        let mut glimpses = 0;
-        let outcome = client::play(site.config(name, file, rule), &mut |_| glimpses += 1).await.unwrap();
+        let mut states = 0;
+        let outcome = client::play(site.config(name, file, rule), &mut |_| states += 1).await.unwrap();
         assert_eq!(outcome.given_up, None, "{name}");
         assert!((outcome.qoe.played_s - 1.2).abs() < 1e-6, "{name}: {}", outcome.qoe.played_s);
         assert!(
-            matches!(outcome.events.last().unwrap().what, Happened::Player(Event::Ended)),
+            matches!(outcome.events.last().unwrap().what, LogEvent::Player(Event::Ended)),
             "{name}: {:?}",
             outcome.events
         );
-        assert!(glimpses > SEGMENTS, "{name}");
+        assert!(states > SEGMENTS, "{name}");
         assert_eq!(outcome.qoe.segments.len(), SEGMENTS, "{name}");
         site.assert_whole(&outcome);
         let limited =
@@ -286,7 +288,7 @@ fn steered(site: &Site, controller: String, quic: u16) -> ClientConfig {
         congestion: None,
     };
     ClientConfig {
-        carriage: Carriage::Engine(Box::new(steering)),
+        transport: TransportChoice::Engine(Box::new(steering)),
         ..site.config("tcp", "a.mpd", "throughput")
     }
 }
@@ -308,11 +310,11 @@ fn is_on_mptcp(outcome: &Outcome) -> bool {
 
 /// Decisions, notices and moves in the log.
 fn said(outcome: &Outcome) -> Vec<String> {
-    let text = |what: &Happened| match what {
-        Happened::Decision(decision) => Some(format!("{} ({})", decision.decision, decision.reason)),
-        Happened::Notice { notice } => Some(notice.clone()),
-        Happened::Moved { moved_to, zero_rtt } => Some(format!("on {moved_to}, 0-RTT: {zero_rtt}")),
-        Happened::Player(_) => None,
+    let text = |what: &LogEvent| match what {
+        LogEvent::Decision(decision) => Some(format!("{} ({})", decision.decision, decision.reason)),
+        LogEvent::Notice { notice } => Some(notice.clone()),
+        LogEvent::Moved { moved_to, zero_rtt } => Some(format!("on {moved_to}, 0-RTT: {zero_rtt}")),
+        LogEvent::Player(_) => None,
     };
     outcome.events.iter().filter_map(|entry| text(&entry.what)).collect()
 }

@@ -7,7 +7,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tributary_dash::client::{self, Carriage, ClientConfig, ClientError, Entry, Happened, Outcome, Road};
+use tributary_dash::client::{
+    self, ClientConfig, ClientError, Entry, LogEvent, Outcome, TransportChoice, TransportPaths,
+};
 use tributary_net::transport::TransportConfig;
 use tributary_player::dash::play::{Event, Settings};
 
@@ -70,7 +72,7 @@ async fn play(address: SocketAddr, path: &str) -> Result<(Outcome, Vec<u8>), Cli
     let saved = directory.path().join("saved");
     let config = ClientConfig {
         url: format!("http://{address}{path}"),
-        carriage: Carriage::One(Box::new(Road {
+        transport: TransportChoice::One(Box::new(TransportPaths {
             config: TransportConfig::new("tcp".parse().unwrap()),
             paths: vec![format!("any={address}").parse().unwrap()],
         })),
@@ -141,7 +143,7 @@ const TEMPLATE: &str =
 
 fn notices(outcome: &Outcome) -> Vec<String> {
     let notice = |entry: &Entry| match &entry.what {
-        Happened::Notice { notice } => Some(notice.clone()),
+        LogEvent::Notice { notice } => Some(notice.clone()),
         _ => None,
     };
     outcome.events.iter().filter_map(notice).collect()
@@ -233,7 +235,7 @@ async fn a_segment_that_only_a_rounded_duration_counts_is_not_needed() {
         let (outcome, saved) = play(address, path).await.unwrap();
         assert_played(&outcome, seconds);
         let missing = outcome.events.iter().filter_map(|entry| match &entry.what {
-            Happened::Player(Event::Missing { segment, duration_s, why }) => {
+            LogEvent::Player(Event::Missing { segment, duration_s, why }) => {
                 Some((*segment, *duration_s, why))
             }
             _ => None,
@@ -284,7 +286,7 @@ async fn each_period_is_played_from_its_own_ladder() {
     let mean = rates.iter().sum::<u64>() as f64 / 12.0;
     assert!((outcome.qoe.bitrate_bps - mean).abs() < 1.0, "{} and {mean}", outcome.qoe.bitrate_bps);
     let entered = outcome.events.iter().filter_map(|entry| match entry.what {
-        Happened::Player(Event::NewLadder { segment, qualities }) => Some((segment, qualities)),
+        LogEvent::Player(Event::NewLadder { segment, qualities }) => Some((segment, qualities)),
         _ => None,
     });
     assert_eq!(entered.collect::<Vec<_>>(), [(4, 1), (8, 3)]);

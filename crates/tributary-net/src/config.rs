@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use thiserror::Error;
-use tributary_proto::establish::HANDSHAKE_TIME;
+use tributary_proto::handshakes::HANDSHAKE_TIME;
 
 use crate::key::Key;
 use crate::sockopt;

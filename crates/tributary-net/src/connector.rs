@@ -1,4 +1,4 @@
-//! Client: carries out what `Establish` decides about connections: dials, sends hellos, hands subflows to the
+//! Client: carries out what `Handshakes` decides about connections: dials, sends hellos, hands subflows to the
 //! driver.
 //!
 //! Each step of an attempt is a task that ends with a [`Command`] to the driver. Not here: which attempt opens the
@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustls::ClientConfig;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
-use tributary_proto::establish::{Action, Establish, Failure, Progress, SMALL_SEGMENT};
+use tributary_proto::handshakes::{Action, Failure, Handshakes, Progress, SMALL_SEGMENT};
 use tributary_proto::{Event, Session};
 use tributary_types::{Instant, PathId, SubflowId};
 
@@ -51,7 +51,7 @@ pub(crate) struct Connector {
     common: Arc<Common>,
     tls: Tls<ClientConfig>,
     credentials: Option<Credentials>,
-    establish: Establish,
+    handshakes: Handshakes,
     /// Paths that are connected with small segments.
     small: BTreeSet<PathId>,
     attempts: HashMap<SubflowId, (PathId, Attempt)>,
@@ -72,7 +72,7 @@ impl Connector {
             common: Arc::new(common),
             tls,
             credentials: None,
-            establish: Establish::new(true),
+            handshakes: Handshakes::new(true),
             small: BTreeSet::new(),
             attempts: HashMap::new(),
             error: None,
@@ -96,11 +96,11 @@ impl Connector {
             }
             _ => {}
         }
-        self.establish.handle_event(now, event);
+        self.handshakes.handle_event(now, event);
     }
 
     pub(crate) fn connected(&mut self, now: Instant, session: &mut Session, id: SubflowId) {
-        self.establish.handle(now, session, id, Progress::Connected);
+        self.handshakes.handle(now, session, id, Progress::Connected);
     }
 
     /// The path of an attempt.
@@ -109,7 +109,7 @@ impl Connector {
     }
 
     pub(crate) fn hurry(&mut self, now: Instant, session: &mut Session, hurry: bool) {
-        self.establish.set_hurry(now, session, hurry);
+        self.handshakes.set_hurry(now, session, hurry);
     }
 
     pub(crate) fn ready(
@@ -121,7 +121,7 @@ impl Connector {
     ) {
         if let Some((_, attempt)) = self.attempts.get_mut(&id) {
             *attempt = Attempt::Ready(channel);
-            self.establish.handle(now, session, id, Progress::Ready);
+            self.handshakes.handle(now, session, id, Progress::Ready);
         }
     }
 
@@ -134,7 +134,7 @@ impl Connector {
         };
         if let Some((_, attempt)) = self.attempts.get_mut(&id) {
             *attempt = Attempt::Introduced(established);
-            self.establish.handle(now, session, id, progress);
+            self.handshakes.handle(now, session, id, progress);
         }
     }
 
@@ -147,7 +147,7 @@ impl Connector {
         credentials: Credentials,
     ) {
         self.credentials = Some(credentials);
-        self.establish.handle(now, session, id, Progress::Accepted);
+        self.handshakes.handle(now, session, id, Progress::Accepted);
     }
 
     /// An attempt or a subflow ended.
@@ -160,15 +160,15 @@ impl Connector {
     ) {
         let failure = error.failure();
         self.error = Some(error);
-        self.establish.handle(now, session, id, Progress::Failed(failure));
+        self.handshakes.handle(now, session, id, Progress::Failed(failure));
     }
 
     pub(crate) fn timeout(&mut self, now: Instant, session: &mut Session) {
-        self.establish.handle_timeout(now, session);
+        self.handshakes.handle_timeout(now, session);
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        self.establish.poll_timeout()
+        self.handshakes.poll_timeout()
     }
 
     // ---- output
@@ -176,7 +176,7 @@ impl Connector {
     /// Carries out decisions until one of them is for the driver.
     pub(crate) fn poll_outcome(&mut self) -> Option<Outcome> {
         loop {
-            match self.establish.poll_action()? {
+            match self.handshakes.poll_action()? {
                 Action::Dial { path, subflow } => self.dial(path, subflow),
                 Action::Introduce { subflow, opens } => self.introduce(subflow, opens),
                 Action::Admit { subflow, .. } => {

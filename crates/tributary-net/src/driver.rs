@@ -2,7 +2,7 @@
 //!
 //! One turn: handle commands, read from the sockets, report each subflow's room to the session, drain the session
 //! (transmit, then events, then the timer), write. Turns repeat while they move bytes. The driver makes no decisions:
-//! the session and `Establish` decide when to connect, close or reset.
+//! the session and `Handshakes` decide when to connect, close or reset.
 //!
 //! A peer decides how much work its bytes are, so the work without a pause, and that under one lock, is limited by time
 //! ([`slice`]): what is left waits for the next turn, after the other sessions' drivers.
@@ -20,14 +20,14 @@ use std::time::Duration;
 use socket2::SockRef;
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
-use tributary_proto::establish::LINGER;
+use tributary_proto::handshakes::LINGER;
 use tributary_proto::room::CLOSING_ROOM;
 use tributary_proto::{Event, ProtocolError};
 use tributary_types::{Instant, PathId, SubflowId};
 
 use crate::budget;
 use crate::connector::{Connector, Outcome};
-use crate::events::{Happening, SessionEvent};
+use crate::events::{SessionEvent, SessionEventKind};
 use crate::handshake::{Established, HandshakeError};
 use crate::paths::{PathState, PathStatus, UNACKNOWLEDGED};
 use crate::shared::{Command, Shared, State};
@@ -343,14 +343,14 @@ impl Driver {
 
     fn tell_path(&self, state: &State, now: Instant, changed: Option<PathStatus>) {
         if let Some(status) = changed {
-            self.tell(state, now, Happening::Path(status));
+            self.tell(state, now, SessionEventKind::Path(status));
         }
     }
 
-    fn tell(&self, state: &State, now: Instant, happening: Happening) {
+    fn tell(&self, state: &State, now: Instant, kind: SessionEventKind) {
         if let Some(events) = self.shared.subscribed() {
             // An error means that the last subscriber has just been dropped.
-            let _ = events.send(state.event(now, happening));
+            let _ = events.send(state.event(now, kind));
         }
     }
 
@@ -400,7 +400,7 @@ impl Driver {
 
     fn event(&mut self, state: &mut State, now: Instant, event: Event) {
         if SessionEvent::is_worth_telling(&event) && self.shared.subscribed().is_some() {
-            self.tell(state, now, Happening::Session(event.clone()));
+            self.tell(state, now, SessionEventKind::Session(event.clone()));
         }
         match event {
             Event::SubflowDown { subflow, path, .. } => {

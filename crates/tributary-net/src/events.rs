@@ -18,19 +18,19 @@ pub struct SessionEvent {
     /// Name of the path that it concerns, if any.
     pub radio: Option<String>,
     /// What happened.
-    pub happening: Happening,
+    pub kind: SessionEventKind,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Happening {
+pub enum SessionEventKind {
     /// Something in the session.
     Session(Event),
     /// A path came up, fell silent or went down, or the reason why it is down changed.
     Path(PathStatus),
 }
 
-impl Happening {
+impl SessionEventKind {
     /// The path that the event concerns, if any.
     pub(crate) fn path(&self) -> Option<PathId> {
         match self {
@@ -50,9 +50,9 @@ impl SessionEvent {
     /// One JSON object, `{"event": name, …}`, as `docs/guide/status.md` describes it.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let mut object = match &self.happening {
-            Happening::Session(event) => json_of(event),
-            Happening::Path(status) => json!({
+        let mut object = match &self.kind {
+            SessionEventKind::Session(event) => json_of(event),
+            SessionEventKind::Path(status) => json!({
                 "event": "path", "path": status.path.0, "state": status.state, "cause": status.cause,
             }),
         };
@@ -66,7 +66,7 @@ impl SessionEvent {
 
     /// Whether this is the last event: the end of the session.
     pub(crate) fn is_last(&self) -> bool {
-        matches!(self.happening, Happening::Session(Event::Closed { .. }))
+        matches!(self.kind, SessionEventKind::Session(Event::Closed { .. }))
     }
 
     /// Whether the event is written to the log: telemetry, and connections that come up or end.

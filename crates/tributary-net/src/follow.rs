@@ -75,7 +75,7 @@ type Found = (PathConfig, Vec<IpAddr>);
 
 /// A local end that is or was present.
 #[derive(Debug)]
-struct Way {
+struct LocalEnd {
     config: PathConfig,
     /// It was configured by name; otherwise `auto` found it.
     named: bool,
@@ -94,14 +94,14 @@ struct Way {
 #[derive(Debug)]
 pub(crate) struct Follow {
     wanted: Vec<PathConfig>,
-    ways: Vec<Way>,
+    ends: Vec<LocalEnd>,
     /// Addresses that some interface has had. Other addresses may still be usable, because of a kernel rule.
     assigned: BTreeSet<IpAddr>,
     next: u8,
     changes: VecDeque<Change>,
 }
 
-impl Way {
+impl LocalEnd {
     fn new(config: PathConfig, named: bool, now: Instant) -> Self {
         let (addresses, since) = (Vec::new(), None);
         Self { config, named, path: None, addresses, since, added: now, left: now, flaps: 0 }
@@ -148,8 +148,8 @@ impl Follow {
     /// A machine without paths; [`Self::handle_network`] finds the first ones.
     pub(crate) fn new(wanted: Vec<PathConfig>, now: Instant) -> Self {
         let named = wanted.iter().filter(|config| config.local != Local::Auto);
-        let ways = named.map(|config| Way::new(config.clone(), true, now)).collect();
-        Self { wanted, ways, assigned: BTreeSet::new(), next: 0, changes: VecDeque::new() }
+        let ends = named.map(|config| LocalEnd::new(config.clone(), true, now)).collect();
+        Self { wanted, ends, assigned: BTreeSet::new(), next: 0, changes: VecDeque::new() }
     }
 
     /// Whether any of the paths depends on interfaces or addresses.
@@ -171,39 +171,39 @@ impl Follow {
             self.assigned.extend(followed.filter(|address| interface.addresses.contains(address)));
         }
         let found = self.find(network);
-        for way in &mut self.ways {
-            let there = found.iter().find(|(config, _)| *config == way.config).map(|(_, there)| &there[..]);
-            if let Some(path) = way.update(now, there) {
-                let loss = there.map_or_else(|| loss(network, &way.config), |_| Loss::Changed);
+        for end in &mut self.ends {
+            let there = found.iter().find(|(config, _)| *config == end.config).map(|(_, there)| &there[..]);
+            if let Some(path) = end.update(now, there) {
+                let loss = there.map_or_else(|| loss(network, &end.config), |_| Loss::Changed);
                 self.changes.push_back(Change::Remove(path, loss));
             }
         }
         for (config, addresses) in found {
-            if !self.ways.iter().any(|way| way.config == config) {
-                let mut way = Way::new(config, false, now);
-                way.update(now, Some(&addresses));
-                self.ways.push(way);
+            if !self.ends.iter().any(|end| end.config == config) {
+                let mut end = LocalEnd::new(config, false, now);
+                end.update(now, Some(&addresses));
+                self.ends.push(end);
             }
         }
-        self.ways.retain(|way| way.named || way.since.is_some() || now < way.left + FORGET);
+        self.ends.retain(|end| end.named || end.since.is_some() || now < end.left + FORGET);
         self.handle_timeout(now);
     }
 
     /// Updates the machine to `now`.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         while self.has_room() {
-            let due = |way: &Way| way.due().is_some_and(|due| due <= now);
-            let Some(at) = self.ways.iter().position(due) else { return };
+            let due = |end: &LocalEnd| end.due().is_some_and(|due| due <= now);
+            let Some(at) = self.ends.iter().position(due) else { return };
             let path = self.free_id();
-            let way = &mut self.ways[at];
-            (way.path, way.added) = (Some(path), now);
-            self.changes.push_back(Change::Add(path, way.config.clone()));
+            let end = &mut self.ends[at];
+            (end.path, end.added) = (Some(path), now);
+            self.changes.push_back(Change::Add(path, end.config.clone()));
         }
     }
 
     /// When [`Self::handle_timeout`] must be called.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        self.ways.iter().filter_map(Way::due).min().filter(|_| self.has_room())
+        self.ends.iter().filter_map(LocalEnd::due).min().filter(|_| self.has_room())
     }
 
     /// The next change for the session.
@@ -212,7 +212,7 @@ impl Follow {
     }
 
     fn has_room(&self) -> bool {
-        self.ways.iter().filter(|way| way.path.is_some()).count() < MAX_PATHS
+        self.ends.iter().filter(|end| end.path.is_some()).count() < MAX_PATHS
     }
 
     /// An unused identifier. Identifiers are reused as late as possible, because the server may still have the old
@@ -221,7 +221,7 @@ impl Follow {
         loop {
             let path = PathId(self.next);
             self.next = self.next.wrapping_add(1);
-            if !self.ways.iter().any(|way| way.path == Some(path)) {
+            if !self.ends.iter().any(|end| end.path == Some(path)) {
                 return path;
             }
         }

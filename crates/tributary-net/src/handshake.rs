@@ -15,7 +15,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tributary_proto::establish::Failure;
+use tributary_proto::handshakes::Failure;
 use tributary_types::{PathId, SubflowId};
 
 use crate::config::Common;
@@ -115,7 +115,7 @@ impl HandshakeError {
                 Failure::Unreachable
             }
             Self::Io(_) | Self::Tls(TlsError::Io(_)) => Failure::Broken,
-            Self::HungUp | Self::Tls(_) | Self::Record(_) | Self::Hello(_) => Failure::Stranger,
+            Self::HungUp | Self::Tls(_) | Self::Record(_) | Self::Hello(_) => Failure::Unauthenticated,
             Self::UnknownSession | Self::Refused(Refusal::SessionEnded) => Failure::UnknownSession,
             Self::Refused(_) => Failure::TurnedDown,
             Self::Timeout => Failure::TimedOut,
@@ -211,7 +211,7 @@ pub(crate) async fn protect(
             let shaken = tls::connect(&mut stream, config.clone(), &ticket).await;
             let done = shaken.map_err(|error| match error {
                 TlsError::Io(error) => hung_up(error),
-                TlsError::Stranger(error) => error.into(),
+                TlsError::Unauthenticated(error) => error.into(),
                 other => other.into(),
             })?;
             let names_version = done.names_version;
@@ -255,7 +255,7 @@ pub(crate) async fn protect_accepted(
         Tls::On(config) => {
             let open = |bytes: &[u8]| admit(Ticket::open(key, Mode::Tls, bytes)?);
             let done = tls::accept(&mut stream, config, open).await.map_err(|error| match error {
-                TlsError::Stranger(error) => error.into(),
+                TlsError::Unauthenticated(error) => error.into(),
                 other => HandshakeError::from(other),
             })?;
             let names_version = done.names_version;

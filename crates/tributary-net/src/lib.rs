@@ -23,8 +23,8 @@ mod hello;
 mod key;
 mod listener;
 mod paths;
+mod rate_limited;
 mod reach;
-mod seldom;
 mod session;
 mod shared;
 mod stats;
@@ -38,13 +38,13 @@ pub use config::{
     Siblings,
 };
 pub use error::{ConnectError, ListenError, SessionClosed};
-pub use events::{Happening, SessionEvent};
+pub use events::{SessionEvent, SessionEventKind};
 pub use handshake::HandshakeError;
 pub use hello::{HelloError, Peer, Refusal};
 pub use key::{KEY_PREFIX, Key, KeyError};
 pub use listener::Listener;
 pub use paths::{PathState, PathStatus};
-pub use seldom::Seldom;
+pub use rate_limited::RateLimited;
 pub use session::{Session, connect, connect_early};
 pub use stats::{Stats, SubflowReport};
 pub use stream::{Stream, StreamError};

@@ -27,7 +27,7 @@ use crate::hello::{
     Answer, Auth, HELLO_LENGTH, Hello, HelloError, Intent, REPLY_LENGTH, Refusal, SessionSecret, SessionTag,
 };
 use crate::places::Source;
-use crate::seldom::Seldom;
+use crate::rate_limited::RateLimited;
 use crate::session::Session;
 use crate::shared::{Command, Shared};
 use crate::sockopt;
@@ -70,15 +70,15 @@ struct Registry {
     tickets: Mutex<Tickets>,
     /// Rate-limited log of refused handshakes: one for wrong keys, one for other versions, one for all other reasons, so that
     /// many of these do not hide the others.
-    wrong_keys: Seldom,
-    versions: Seldom,
-    refused: Seldom,
+    wrong_keys: RateLimited,
+    versions: RateLimited,
+    refused: RateLimited,
     /// Handshakes that took too long.
-    late: Seldom,
+    late: RateLimited,
     /// Connections that could not be accepted.
-    starved: Seldom,
+    starved: RateLimited,
     /// Sessions that gave their place to another one.
-    replaced: Seldom,
+    replaced: RateLimited,
 }
 
 /// Forgets a session when its driver has ended.
@@ -157,12 +157,12 @@ impl Listener {
             fresh,
             admission: Mutex::new(Admission::new(config.limits.half_open)),
             tickets: Mutex::new(Tickets::new(SystemTime::now())),
-            wrong_keys: Seldom::default(),
-            versions: Seldom::default(),
-            refused: Seldom::default(),
-            late: Seldom::default(),
-            starved: Seldom::default(),
-            replaced: Seldom::default(),
+            wrong_keys: RateLimited::default(),
+            versions: RateLimited::default(),
+            refused: RateLimited::default(),
+            late: RateLimited::default(),
+            starved: RateLimited::default(),
+            replaced: RateLimited::default(),
         });
         let mut tasks = JoinSet::new();
         for listener in listeners {
@@ -237,12 +237,12 @@ impl Registry {
             match tokio::time::timeout(within, registry.shake(stream, from, &mut place)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
-                    let seldom = match error {
+                    let limited = match error {
                         HandshakeError::Hello(HelloError::WrongKey) => &registry.wrong_keys,
                         HandshakeError::Hello(HelloError::Version { .. }) => &registry.versions,
                         _ => &registry.refused,
                     };
-                    seldom.tell(|more| tracing::warn!(%from, "connection refused: {error}{more}"));
+                    limited.tell(|more| tracing::warn!(%from, "connection refused: {error}{more}"));
                 }
                 Err(_) => registry.late.tell(|more| {
                     tracing::info!(%from, "connection refused: no handshake within {within:?}{more}");
@@ -250,7 +250,7 @@ impl Registry {
             }
         });
         let mut admission = self.admission();
-        let (standing, source, id) = (Standing::Stranger, Source::of(from), admission.number());
+        let (standing, source, id) = (Standing::Unauthenticated, Source::of(from), admission.number());
         let loser = admission.enter(standing, source, id, task.abort_handle());
         drop(admission);
         // If the task ended before it got its place, for example because the runtime shuts down, `send` drops the

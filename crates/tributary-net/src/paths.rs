@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tributary_proto::SubflowStats;
-use tributary_proto::establish::SMALL_SEGMENT;
+use tributary_proto::handshakes::SMALL_SEGMENT;
 use tributary_types::{Instant, PathId, SubflowId};
 
 /// State of a path.

@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use rustls::ClientConfig;
 use tokio::sync::broadcast;
-use tributary_proto::establish::Failure;
+use tributary_proto::handshakes::Failure;
 use tributary_proto::{OpenStreamError, Session as Machine, Side};
 use tributary_types::{Instant, PathId};
 

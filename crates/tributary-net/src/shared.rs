@@ -20,7 +20,7 @@ use tributary_types::{Instant, PathId, StreamId, SubflowId};
 use crate::budget::{Share, Standing, Use};
 use crate::config::PathConfig;
 use crate::error::SessionClosed;
-use crate::events::{Happening, SessionEvent};
+use crate::events::{SessionEvent, SessionEventKind};
 use crate::handshake::{Channel, Established, HandshakeError};
 use crate::hello::SessionTag;
 use crate::paths::Paths;
@@ -354,10 +354,10 @@ impl State {
     }
 
     /// An event for subscribers.
-    pub(crate) fn event(&self, now: Instant, happening: Happening) -> SessionEvent {
-        let radio = happening.path().and_then(|path| self.paths.name(path)).map(str::to_owned);
+    pub(crate) fn event(&self, now: Instant, kind: SessionEventKind) -> SessionEvent {
+        let radio = kind.path().and_then(|path| self.paths.name(path)).map(str::to_owned);
         let (at, session) = (now.saturating_since(Instant::ZERO), self.name());
-        SessionEvent { at, session, radio, happening }
+        SessionEvent { at, session, radio, kind }
     }
 
     /// Keeps the kernel's view of a subflow for statistics.

@@ -48,7 +48,7 @@ pub enum TlsError {
     NotTls,
     /// The peer did not prove that it has the key.
     #[error(transparent)]
-    Stranger(#[from] HelloError),
+    Unauthenticated(#[from] HelloError),
 }
 
 /// The version of the wire format as the name of an application protocol. A client offers it behind its ticket, and the

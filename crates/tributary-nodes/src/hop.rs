@@ -246,7 +246,7 @@ impl Hop {
     }
 
     /// Counts a datagram that belongs to none of a socket's hops.
-    pub(crate) fn refuse_stranger(&mut self, datagram: &[u8]) {
+    pub(crate) fn refuse_unauthenticated(&mut self, datagram: &[u8]) {
         match Kind::of(datagram) {
             Ok(_) => self.refusals.forged += 1,
             Err(fault) => self.count(fault),

@@ -21,9 +21,9 @@ mod error;
 #[doc(hidden)]
 pub mod fuzz;
 mod hop;
-mod inner;
 mod metrics;
 mod node;
+mod packet;
 mod status;
 
 pub use config::{

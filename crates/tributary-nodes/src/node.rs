@@ -7,12 +7,12 @@ mod access_point;
 mod admitted;
 mod device;
 mod gateway;
-mod inside;
 mod intake;
 mod outer;
 mod peer;
 mod quiet;
 mod routes;
+mod tun;
 
 use crate::asker::{Asker, Order};
 use crate::error::NodeError;

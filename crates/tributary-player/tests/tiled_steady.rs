@@ -42,10 +42,10 @@ fn planner() -> Planner {
 }
 
 /// Messages in flight in one direction, with their arrival times.
-type Way = VecDeque<(Instant, Bytes)>;
+type Pipe = VecDeque<(Instant, Bytes)>;
 
 /// The messages that have arrived by `now`.
-fn arrived(way: &mut Way, now: Instant) -> Option<Bytes> {
+fn arrived(way: &mut Pipe, now: Instant) -> Option<Bytes> {
     let due = way.front().is_some_and(|(at, _)| *at <= now);
     due.then(|| way.pop_front()).flatten().map(|(_, bytes)| bytes)
 }
@@ -57,7 +57,7 @@ fn view() -> Vec<SlotRecord> {
     let settings = PlayerSettings { seconds: Some(SLOTS), assumed, plans: PLANS };
     let mut player = Player::new(settings, planner(), now);
     let mut pusher = Pusher::new(Video { layout: table.layout().clone(), gops: SLOTS });
-    let (mut up, mut down, mut free) = (Way::new(), Way::new(), now);
+    let (mut up, mut down, mut free) = (Pipe::new(), Pipe::new(), now);
     while !player.is_over(now) {
         player.handle_timeout(now).unwrap();
         up.extend(std::iter::from_fn(|| player.poll_transmit()).map(|bytes| (now + DELAY, bytes)));

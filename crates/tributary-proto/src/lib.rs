@@ -7,14 +7,14 @@
 //! virtual time.
 //!
 //! The parts: [`scheduler::Scheduler`] decides which segment goes on which subflow; the session does
-//! numbering, reassembly and acknowledgement; [`establish::Establish`] turns a client's connections into
+//! numbering, reassembly and acknowledgement; [`handshakes::Handshakes`] turns a client's connections into
 //! subflows; [`room::Room`] limits how much a subflow may take. The driver owns the connections and moves bytes.
 
 mod bound;
 mod config;
 pub mod coupling;
-pub mod establish;
 mod event;
+pub mod handshakes;
 pub mod liveness;
 mod numbers;
 mod path;

@@ -1,4 +1,4 @@
-//! The path manager: which paths there are, how reliable they are, and when to connect them. [`crate::establish`]
+//! The path manager: which paths there are, how reliable they are, and when to connect them. [`crate::handshakes`]
 //! carries out the attempts.
 //!
 //! The client connects. A path whose subflow ended is connected again with back-off. A silent path is probed

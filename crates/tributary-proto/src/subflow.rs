@@ -84,7 +84,7 @@ const HEADROOM: u64 = 32 << 10;
 const SILENCE_CEILING: Duration = Duration::from_millis(100);
 /// Lifetime of connection attempts: a subflow younger than this may have parallel attempts.
 const YOUNG: Duration = Duration::from_secs(3);
-/// More payload than this does not fit in a small segment ([`crate::establish::SMALL_SEGMENT`]).
+/// More payload than this does not fit in a small segment ([`crate::handshakes::SMALL_SEGMENT`]).
 const FULL_SIZE: u64 = 1400;
 /// Maximum number of removed subflows that are reported to the peer; beyond that the oldest are dropped.
 pub(crate) const MOST_GONE: usize = 8;

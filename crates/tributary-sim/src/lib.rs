@@ -17,7 +17,7 @@ mod packet;
 pub mod pcap;
 pub mod qlog;
 mod quic;
-mod right_sizing;
+mod receive_autotune;
 pub mod run;
 mod session;
 mod tcp;

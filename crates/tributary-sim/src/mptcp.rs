@@ -25,7 +25,7 @@ use tributary_proto::scheduler::{self, NumberedStream, Scheduler, SubflowView};
 use tributary_types::{Instant, Rng};
 
 use crate::host::Outbox;
-use crate::multipath::{self, MultipathError, SubflowPath, Way};
+use crate::multipath::{self, MultipathError, SimPath, SubflowPath};
 use crate::packet::{Body, HEADER, Packet, TcpSegment};
 use crate::tcp::TcpConfig;
 use crate::transport::{Counters, Notice, PathSample, StreamKey, Transport};
@@ -89,7 +89,7 @@ struct Shared {
 pub struct MptcpTransport {
     side: Side,
     config: Rc<MptcpConfig>,
-    ways: Vec<Way>,
+    paths: Vec<SimPath>,
     /// Which paths are up.
     present: Vec<bool>,
     shared: Rc<Shared>,
@@ -141,13 +141,13 @@ impl MptcpTransport {
         if !scheduler::is_known(&config.scheduler) {
             return Err(MultipathError::UnknownScheduler { name: config.scheduler.clone() });
         }
-        let [up, down] = multipath::ways(&config.congestion, paths)?;
+        let [up, down] = multipath::sim_paths(&config.congestion, paths)?;
         let shared = Rc::new(Shared::default());
         let client = Self::new(Side::Client, config, up, shared.clone());
         Ok((client, Self::new(Side::Server, config, down, shared)))
     }
 
-    fn new(side: Side, config: &MptcpConfig, ways: Vec<Way>, shared: Rc<Shared>) -> Self {
+    fn new(side: Side, config: &MptcpConfig, paths: Vec<SimPath>, shared: Rc<Shared>) -> Self {
         let mut config = config.clone();
         let tcp = &mut config.tcp;
         tcp.mss = tcp.mss.saturating_sub(u64::from(OPTIONS[0])).max(1);
@@ -157,8 +157,8 @@ impl MptcpTransport {
         stream.prioritise_every(config.prioritise_every);
         Self {
             side,
-            present: vec![true; ways.len()],
-            ways,
+            present: vec![true; paths.len()],
+            paths,
             shared,
             next_incarnation: 0,
             started: false,
@@ -201,7 +201,7 @@ impl MptcpTransport {
 
     /// What each subflow that is up has carried so far, in the order in which they came up.
     pub fn reports(&self) -> impl Iterator<Item = SubflowReport> + '_ {
-        self.subflows.iter().filter(|s| s.established).map(|s| s.report(self.ways[s.way].path))
+        self.subflows.iter().filter(|s| s.established).map(|s| s.report(self.paths[s.path].path))
     }
 
     /// Whether the kernel's rules apply, not those of multipath-tcp.org.
@@ -243,9 +243,9 @@ impl MptcpTransport {
     fn handle_segment(&mut self, now: Instant, segment: &TcpSegment, out: &mut Outbox) {
         let known = self.subflows.iter().position(|s| s.number == segment.connection);
         let Some(at) = known.or_else(|| self.accept(segment)) else {
-            let (_, way) = multipath::incarnation_and_way(segment.connection);
-            if let (Some(way), Some(reset)) = (self.ways.get(way), multipath::refusal(segment)) {
-                out.send(Packet::segment(way.route, reset));
+            let (_, path) = multipath::incarnation_and_path(segment.connection);
+            if let (Some(path), Some(reset)) = (self.paths.get(path), multipath::refusal(segment)) {
+                out.send(Packet::segment(path.route, reset));
             }
             return;
         };
@@ -384,13 +384,13 @@ impl Transport for MptcpTransport {
     }
 
     fn handle_path(&mut self, now: Instant, path: u8, up: bool, out: &mut Outbox) {
-        for at in 0..self.ways.len() {
-            if self.ways[at].path == path {
+        for at in 0..self.paths.len() {
+            if self.paths[at].path == path {
                 self.present[at] = up;
             }
         }
         for at in (0..self.subflows.len()).rev() {
-            if !up && self.ways[self.subflows[at].way].path == path {
+            if !up && self.paths[self.subflows[at].path].path == path {
                 self.lose(now, at, out);
             }
         }
@@ -478,7 +478,7 @@ impl Transport for MptcpTransport {
         for subflow in self.subflows.iter().filter(|s| s.established) {
             let info = subflow.socket.info();
             samples.push(PathSample {
-                path: self.ways[subflow.way].path,
+                path: self.paths[subflow.path].path,
                 window: info.cwnd,
                 threshold: info.ssthresh,
                 in_flight: Some(info.in_flight),

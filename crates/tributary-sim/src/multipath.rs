@@ -11,7 +11,7 @@ use crate::tcp::TcpConfig;
 /// Most paths, or subflows over them.
 pub const MOST_SUBFLOW_PATHS: usize = 128;
 /// Bits of a connection's number that identify its path.
-const WAY_BITS: u32 = 7;
+const PATH_BITS: u32 = 7;
 
 /// The path of one subflow. Several subflows may share a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub enum MultipathError {
 
 /// A subflow path as seen from one end.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Way {
+pub(crate) struct SimPath {
     /// Index of the path in the scenario.
     pub path: u8,
     /// The route from this end to the other.
@@ -57,15 +57,18 @@ pub(crate) struct Way {
 }
 
 /// Checks the settings of both transports; returns the paths as client and server see them.
-pub(crate) fn ways(congestion: &str, paths: &[SubflowPath]) -> Result<[Vec<Way>; 2], MultipathError> {
+pub(crate) fn sim_paths(
+    congestion: &str,
+    paths: &[SubflowPath],
+) -> Result<[Vec<SimPath>; 2], MultipathError> {
     if !congestion::names().contains(&congestion) {
         return Err(MultipathError::UnknownCongestion { name: congestion.to_owned() });
     }
     if paths.is_empty() || paths.len() > MOST_SUBFLOW_PATHS {
         return Err(MultipathError::Paths(paths.len()));
     }
-    let seen = |route: fn(&SubflowPath) -> RouteId| -> Vec<Way> {
-        paths.iter().map(|p| Way { path: p.path, route: route(p) }).collect()
+    let seen = |route: fn(&SubflowPath) -> RouteId| -> Vec<SimPath> {
+        paths.iter().map(|p| SimPath { path: p.path, route: route(p) }).collect()
     };
     Ok([seen(|p| p.up), seen(|p| p.down)])
 }
@@ -79,13 +82,13 @@ pub(crate) fn controller(name: &str, tcp: &TcpConfig, seed: u64) -> Box<dyn Cong
 }
 
 /// Number of this incarnation's connection on a path.
-pub(crate) fn connection_number(incarnation: u32, way: usize) -> u32 {
-    incarnation << WAY_BITS | way as u32
+pub(crate) fn connection_number(incarnation: u32, path: usize) -> u32 {
+    incarnation << PATH_BITS | path as u32
 }
 
 /// The incarnation and the path of a connection.
-pub(crate) fn incarnation_and_way(number: u32) -> (u32, usize) {
-    (number >> WAY_BITS, (number & ((1 << WAY_BITS) - 1)) as usize)
+pub(crate) fn incarnation_and_path(number: u32) -> (u32, usize) {
+    (number >> PATH_BITS, (number & ((1 << PATH_BITS) - 1)) as usize)
 }
 
 /// The answer to a segment of an unknown connection: a reset (RFC 9293 §3.5.2), except to a reset.

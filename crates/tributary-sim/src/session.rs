@@ -1,6 +1,6 @@
 //! A Tributary session in virtual time: the product's own [`Session`] over simulated TCP subflows.
 //!
-//! Drives the session, its connection attempts (`establish`) and its room (`room`) as the runtime does on
+//! Drives the session, its connection attempts (`handshakes`) and its room (`room`) as the runtime does on
 //! kernel sockets, with the same messages and timer resolution. Frames are real bytes beside the packets;
 //! payload is slices of one block of zeros. Not here: encryption (only the records' lengths are modelled),
 //! and the session's decisions. Model: `docs/models/session-in-simulator.md`.
@@ -18,12 +18,12 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use tributary_cc::SiblingView;
-use tributary_proto::establish::Establish;
+use tributary_proto::handshakes::Handshakes;
 use tributary_proto::{Config, ReadError, Session, Side};
 use tributary_types::{Instant, StreamId};
 
 use crate::host::Outbox;
-use crate::multipath::{self, MultipathError, SubflowPath, Way};
+use crate::multipath::{self, MultipathError, SimPath, SubflowPath};
 use crate::packet::{Body, Packet};
 use crate::tcp::TcpConfig;
 use crate::transport::{Counters, Notice, PathSample, StreamKey, Transport};
@@ -72,13 +72,13 @@ type Dialled = Rc<RefCell<BTreeMap<u32, [Wire; 2]>>>;
 pub struct SessionTransport {
     side: Side,
     config: Rc<SessionConfig>,
-    ways: Vec<Way>,
+    paths: Vec<SimPath>,
     dialled: Dialled,
     started: bool,
     /// `None` at a server before the first hello.
     session: Option<Session>,
     /// Client only.
-    establish: Establish,
+    handshakes: Handshakes,
     connections: Vec<Connection>,
     /// The application has been notified of the connection.
     connected: bool,
@@ -107,24 +107,24 @@ impl SessionTransport {
     /// [`MultipathError`] names the unknown name or the value out of range.
     pub fn pair(config: &SessionConfig, paths: &[SubflowPath]) -> Result<(Self, Self), MultipathError> {
         config.session.check()?;
-        let [up, down] = multipath::ways(&config.congestion, paths)?;
+        let [up, down] = multipath::sim_paths(&config.congestion, paths)?;
         let config = Rc::new(config.clone());
         let dialled = Dialled::default();
         let client = Self::new(Side::Client, config.clone(), up, dialled.clone());
         Ok((client, Self::new(Side::Server, config, down, dialled)))
     }
 
-    fn new(side: Side, config: Rc<SessionConfig>, ways: Vec<Way>, dialled: Dialled) -> Self {
+    fn new(side: Side, config: Rc<SessionConfig>, paths: Vec<SimPath>, dialled: Dialled) -> Self {
         let early = config.early;
         Self {
             side,
             content: content::Content::new(config.check_content),
             config,
-            ways,
+            paths,
             dialled,
             started: false,
             session: None,
-            establish: Establish::new(early),
+            handshakes: Handshakes::new(early),
             connections: Vec::new(),
             connected: false,
             closed: false,
@@ -298,7 +298,7 @@ impl Transport for SessionTransport {
         for connection in self.connections.iter().filter(|c| c.phase == Phase::Open) {
             let info = connection.socket.info();
             samples.push(PathSample {
-                path: self.ways[connection.path].path,
+                path: self.paths[connection.path].path,
                 window: info.cwnd,
                 threshold: info.ssthresh,
                 in_flight: Some(info.in_flight),

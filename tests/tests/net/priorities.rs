@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tributary_net::proxy::{
     Entrance, ForwardConfig, Forwarder, PriorityRule, PriorityRules, ServeConfig, Server,
 };
-use tributary_net::{Common, Happening, Limits, ListenConfig, Session, StreamError, connect};
+use tributary_net::{Common, Limits, ListenConfig, Session, SessionEventKind, StreamError, connect};
 use tributary_proto::Event;
 
 use crate::common::{check_pattern, client, echo, in_time, listen, pair, paths, send_pattern, settings};
@@ -97,7 +97,7 @@ async fn a_stream_opened_by_the_peer_is_bulk_on_this_side() {
 
 fn prioritised(events: &mut tokio::sync::broadcast::Receiver<tributary_net::SessionEvent>) -> usize {
     let events = std::iter::from_fn(|| events.try_recv().ok());
-    events.filter(|event| matches!(event.happening, Happening::Session(Event::Prioritised(_)))).count()
+    events.filter(|event| matches!(event.kind, SessionEventKind::Session(Event::Prioritised(_)))).count()
 }
 
 fn rules(of: &[String]) -> PriorityRules {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tributary_emu::Side;
 use tributary_net::transport::{Acceptor, Connection};
-use tributary_net::{Event, Happening, Key, SessionEvent};
+use tributary_net::{Event, Key, SessionEvent, SessionEventKind};
 
 use super::{CONGESTION, FRAME, FRAME_TIME, MPTCP, PATHS, SESSION};
 
@@ -147,9 +147,13 @@ async fn listen(mut events: tokio::sync::broadcast::Receiver<SessionEvent>, hear
         let now = Instant::now();
         let name = event.radio.as_deref().and_then(|radio| radio.split('=').next()).unwrap_or_default();
         let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
-        match event.happening {
-            Happening::Session(Event::OpenSubflow { .. }) => heard.dialled.push((now, name.to_owned())),
-            Happening::Session(Event::PathRemoved { .. }) => heard.removed.push((now, name.to_owned())),
+        match event.kind {
+            SessionEventKind::Session(Event::OpenSubflow { .. }) => {
+                heard.dialled.push((now, name.to_owned()))
+            }
+            SessionEventKind::Session(Event::PathRemoved { .. }) => {
+                heard.removed.push((now, name.to_owned()))
+            }
             _ => {}
         }
     }

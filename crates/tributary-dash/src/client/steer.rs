@@ -15,7 +15,7 @@ use tributary_net::transport::{Certificates, Handshake, TransportConfig, Transpo
 use tributary_player::engine::{self, Decided, Engine, PathReport, Transport};
 use tributary_types::{Instant, PathId};
 
-use super::{ClientError, Happened};
+use super::{ClientError, LogEvent};
 use crate::controller::{Controller, ControllerError, Path, Token};
 use crate::fetch::HttpConnection;
 
@@ -69,7 +69,7 @@ pub struct Report {
 
 /// The next action of a playback.
 #[derive(Debug)]
-pub(super) enum Turn {
+pub(super) enum Switch {
     /// Stay on the transport. The set of paths may have changed.
     Stay,
     /// Continue over QUIC. If the flag is false, keep the previous connection until `Settle` or `Back`.
@@ -107,19 +107,19 @@ impl Steer {
     /// Queries the controller, decides, and connects. Adds its events to `log`.
     pub(super) async fn start(
         steering: Steering,
-        log: &mut Vec<Happened>,
+        log: &mut Vec<LogEvent>,
     ) -> Result<(Self, HttpConnection, String), ClientError> {
         let began = tokio::time::Instant::now();
         let mut engine = Engine::new(steering.settings);
         let (mut controller, seen) = first_look(&steering, began, log).await;
         let reports: Vec<PathReport> = seen.iter().map(|(_, report)| *report).collect();
         let mut decided = engine.start(Instant::ZERO, &reports, steering.quic.is_some());
-        log.push(Happened::decided(&decided, &seen));
+        log.push(LogEvent::decided(&decided, &seen));
         if let engine::Decision::Start(Transport::Mptcp(used)) = &decided.decision {
             for (path, _) in seen.iter().filter(|(_, report)| !used.contains(&report.path)) {
                 let Some(controller) = &mut controller else { break };
                 if let Err(error) = controller.set(path, false).await {
-                    log.push(Happened::notice(format!(
+                    log.push(LogEvent::notice(format!(
                         "path {} could not be taken out of use: {error}",
                         path.id
                     )));
@@ -133,14 +133,14 @@ impl Steer {
                     return Ok(Self::with(steering, engine, (controller, seen), connection, began));
                 }
                 Err(error) if matches!(transport, Transport::Quic(_)) => {
-                    log.push(Happened::notice(format!(
+                    log.push(LogEvent::notice(format!(
                         "no QUIC ({error}): UDP may be blocked; continuing with TCP"
                     )));
                     decided = engine.start(Instant::ZERO, &reports, false);
-                    log.push(Happened::decided(&decided, &seen));
+                    log.push(LogEvent::decided(&decided, &seen));
                 }
                 Err(error) if matches!(transport, Transport::Mptcp(_)) => {
-                    log.push(Happened::notice(format!("no MPTCP ({error}); continuing with TCP")));
+                    log.push(LogEvent::notice(format!("no MPTCP ({error}); continuing with TCP")));
                     engine.set_mptcp(false);
                     break Transport::Tcp;
                 }
@@ -197,12 +197,12 @@ impl Steer {
     }
 
     /// Waits for the next action.
-    pub(super) async fn next(&mut self, level: Duration, now: Instant, log: &mut Vec<Happened>) -> Turn {
+    pub(super) async fn next(&mut self, level: Duration, now: Instant, log: &mut Vec<LogEvent>) -> Switch {
         tokio::select! {
             Some(news) = self.news.recv() => self.heard(news, level, now, log),
             Some(dialled) = self.dialling.join_next() => match dialled {
                 Ok(dialled) => self.dialled(dialled, log),
-                Err(_) => Turn::Stay,
+                Err(_) => Switch::Stay,
             },
             taken = settled(&mut self.settling) => self.settled(taken, log),
         }
@@ -213,24 +213,24 @@ impl Steer {
         news: Result<Seen, ControllerError>,
         level: Duration,
         now: Instant,
-        log: &mut Vec<Happened>,
-    ) -> Turn {
+        log: &mut Vec<LogEvent>,
+    ) -> Switch {
         match news {
             Err(error) => {
                 if !std::mem::replace(&mut self.lost, true) {
-                    log.push(Happened::notice(format!("controller: {error}; staying on this transport")));
+                    log.push(LogEvent::notice(format!("controller: {error}; staying on this transport")));
                 }
-                return Turn::Stay;
+                return Switch::Stay;
             }
             Ok(seen) => self.seen = seen,
         }
         if std::mem::replace(&mut self.lost, false) {
-            log.push(Happened::notice("controller: its answers are valid again".to_owned()));
+            log.push(LogEvent::notice("controller: its answers are valid again".to_owned()));
         }
         let reports: Vec<PathReport> = self.seen.iter().map(|(_, report)| *report).collect();
-        let mut turn = Turn::Stay;
+        let mut switch = Switch::Stay;
         for decided in self.engine.update(now, &reports, level, self.udp) {
-            log.push(Happened::decided(&decided, &self.seen));
+            log.push(LogEvent::decided(&decided, &self.seen));
             match decided.decision {
                 engine::Decision::Remove(path) => self.order(path, false, log),
                 engine::Decision::Add(path) => self.order(path, true, log),
@@ -241,7 +241,7 @@ impl Steer {
                 engine::Decision::MoveToQuic(path) => {
                     let ready = self.ready.take().filter(|(on, ready)| *on == path && !ready.has_ended());
                     match ready {
-                        Some((_, ready)) => turn = self.move_to(ready, log),
+                        Some((_, ready)) => switch = self.move_to(ready, log),
                         None => {
                             self.moving = true;
                             self.dial(path);
@@ -251,45 +251,45 @@ impl Steer {
                 engine::Decision::Start(_) => {}
             }
         }
-        turn
+        switch
     }
 
     /// Continues over this connection, whether or not its handshake has finished.
-    fn move_to(&mut self, to: HttpConnection, log: &mut Vec<Happened>) -> Turn {
+    fn move_to(&mut self, to: HttpConnection, log: &mut Vec<LogEvent>) -> Switch {
         let shaking = to.handshake().filter(|handshake| !handshake.is_over());
         self.settling = shaking.map(|handshake| (handshake.clone(), tokio::time::Instant::now() + QUIC));
         let settled = self.settling.is_none();
         if settled {
             let zero_rtt = to.handshake().and_then(Handshake::outcome) == Some(true);
-            log.push(Happened::Moved { moved_to: "quic", zero_rtt });
+            log.push(LogEvent::Moved { moved_to: "quic", zero_rtt });
         }
-        Turn::Move(to, settled)
+        Switch::Move(to, settled)
     }
 
-    fn settled(&mut self, taken: Option<bool>, log: &mut Vec<Happened>) -> Turn {
+    fn settled(&mut self, taken: Option<bool>, log: &mut Vec<LogEvent>) -> Switch {
         self.settling = None;
         if let Some(zero_rtt) = taken {
-            log.push(Happened::Moved { moved_to: "quic", zero_rtt });
-            return Turn::Settle;
+            log.push(LogEvent::Moved { moved_to: "quic", zero_rtt });
+            return Switch::Settle;
         }
         self.udp = false;
         self.engine.set_mptcp(true);
-        log.push(Happened::notice(format!("no QUIC within {QUIC:?}: UDP may be blocked; back on MPTCP")));
-        Turn::Back
+        log.push(LogEvent::notice(format!("no QUIC within {QUIC:?}: UDP may be blocked; back on MPTCP")));
+        Switch::Back
     }
 
-    fn order(&self, path: PathId, used: bool, log: &mut Vec<Happened>) {
+    fn order(&self, path: PathId, used: bool, log: &mut Vec<LogEvent>) {
         let Some((path, _)) = self.seen.iter().find(|(_, report)| report.path == path) else { return };
         if self.orders.try_send((path.clone(), used)).is_err() {
-            log.push(Happened::notice(format!("path {}: the controller does not accept commands", path.id)));
+            log.push(LogEvent::notice(format!("path {}: the controller does not accept commands", path.id)));
         }
     }
 
     fn dialled(
         &mut self,
         (path, dialled): (PathId, Result<HttpConnection, TransportError>),
-        log: &mut Vec<Happened>,
-    ) -> Turn {
+        log: &mut Vec<LogEvent>,
+    ) -> Switch {
         match dialled {
             Ok(connection) if std::mem::replace(&mut self.moving, false) => {
                 return self.move_to(connection, log);
@@ -303,12 +303,12 @@ impl Steer {
                     self.engine.set_mptcp(true);
                 }
                 self.udp = false;
-                log.push(Happened::notice(format!(
+                log.push(LogEvent::notice(format!(
                     "no QUIC ({error}): UDP may be blocked; staying on MPTCP"
                 )));
             }
         }
-        Turn::Stay
+        Switch::Stay
     }
 }
 
@@ -323,12 +323,12 @@ async fn settled(settling: &mut Option<(Handshake, tokio::time::Instant)>) -> Op
 async fn first_look(
     steering: &Steering,
     began: tokio::time::Instant,
-    log: &mut Vec<Happened>,
+    log: &mut Vec<LogEvent>,
 ) -> (Option<Controller>, Seen) {
     let mut controller = match Controller::connect(&steering.controller, steering.token.as_ref()).await {
         Ok(controller) => controller,
         Err(error) => {
-            log.push(Happened::notice(format!("controller: {error}; continuing with TCP")));
+            log.push(LogEvent::notice(format!("controller: {error}; continuing with TCP")));
             return (None, Vec::new());
         }
     };
@@ -339,7 +339,7 @@ async fn first_look(
                 tokio::time::sleep(EVERY / 4).await
             }
             Err(error) => {
-                log.push(Happened::notice(format!("controller: {error}; continuing with TCP")));
+                log.push(LogEvent::notice(format!("controller: {error}; continuing with TCP")));
                 return (Some(controller), Vec::new());
             }
         }
@@ -413,7 +413,7 @@ impl Steering {
     }
 }
 
-impl Happened {
+impl LogEvent {
     pub(super) fn notice(notice: String) -> Self {
         tracing::warn!("{notice}");
         Self::Notice { notice }

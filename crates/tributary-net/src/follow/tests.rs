@@ -132,15 +132,15 @@ fn thousands_of_interfaces_leave_no_state_behind() {
     for round in 0..2000 {
         let name = format!("usb{round}");
         follow.handle_network(at(round * 1000), &network(&[("wlan0", "10.0.0.2"), (&name, "10.2.0.2")]));
-        let used = follow.ways.iter().filter(|way| way.path.is_some()).count();
+        let used = follow.ends.iter().filter(|end| end.path.is_some()).count();
         assert_eq!((used, changes(&mut follow).is_empty()), (2, false));
-        assert!(follow.ways.len() < 100);
+        assert!(follow.ends.len() < 100);
     }
     // Not more paths than a session may have.
     let names: Vec<String> = (0..20).map(|at| format!("eth{at}")).collect();
     let many: Vec<(&str, &str)> = names.iter().map(|name| (&name[..], "10.3.0.2")).collect();
     follow.handle_network(at(3_000_000), &network(&many));
-    assert_eq!(follow.ways.iter().filter(|way| way.path.is_some()).count(), MAX_PATHS);
+    assert_eq!(follow.ends.iter().filter(|end| end.path.is_some()).count(), MAX_PATHS);
     assert_eq!(follow.poll_timeout(), None);
 }
 

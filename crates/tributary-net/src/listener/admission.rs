@@ -14,7 +14,7 @@ use crate::places::{Places, Source};
 /// What a connection has proved so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Standing {
-    Stranger,
+    Unauthenticated,
     /// It has shown a fresh ticket.
     Known,
     /// It has shown a fresh ticket for an open session.
@@ -31,7 +31,7 @@ pub(super) struct Admission<T = AbortHandle> {
 impl<T> Admission<T> {
     /// `most` places for strangers, `most` for peers that know the key, and a few for each session.
     pub(super) fn new(most: usize) -> Self {
-        let standings = [Standing::Stranger, Standing::Known, Standing::Rejoin];
+        let standings = [Standing::Unauthenticated, Standing::Known, Standing::Rejoin];
         Self { places: standings.map(|standing| (standing, Places::new(most))).into(), next: 0 }
     }
 
@@ -67,7 +67,7 @@ mod tests {
         let mut admission = Admission::new(6);
         let mut lost = Vec::new();
         let mut enter = |address: &str, id| {
-            lost.extend(admission.enter(Standing::Stranger, source(address), id, id));
+            lost.extend(admission.enter(Standing::Unauthenticated, source(address), id, id));
         };
         enter("10.0.0.1", 1);
         enter("10.0.0.2", 2);
@@ -77,8 +77,8 @@ mod tests {
         enter("10.0.0.1", 20);
         // The other two kept their places; the flood lost its own, oldest first.
         assert_eq!(lost, (3..17).collect::<Vec<_>>());
-        assert_eq!(admission.leave(Standing::Stranger, source("10.0.0.1"), 1), Some(1));
-        assert_eq!(admission.leave(Standing::Stranger, source("10.0.0.3"), 3), None);
+        assert_eq!(admission.leave(Standing::Unauthenticated, source("10.0.0.1"), 1), Some(1));
+        assert_eq!(admission.leave(Standing::Unauthenticated, source("10.0.0.3"), 3), None);
     }
 
     #[test]
@@ -86,7 +86,7 @@ mod tests {
         let mut admission = Admission::new(4);
         for id in 0..1000 {
             let address = format!("10.0.{}.{}", id / 250, id % 250);
-            let lost = admission.enter(Standing::Stranger, source(&address), id, id);
+            let lost = admission.enter(Standing::Unauthenticated, source(&address), id, id);
             assert_eq!(
                 lost,
                 id.checked_sub(4),

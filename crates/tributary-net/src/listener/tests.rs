@@ -170,12 +170,12 @@ fn a_connection_during_shutdown_does_not_deadlock_the_listener() {
         fresh: mpsc::channel(1).0,
         admission: Mutex::new(Admission::new(limits.half_open)),
         tickets: Mutex::new(Tickets::new(SystemTime::now())),
-        wrong_keys: Seldom::default(),
-        versions: Seldom::default(),
-        refused: Seldom::default(),
-        late: Seldom::default(),
-        starved: Seldom::default(),
-        replaced: Seldom::default(),
+        wrong_keys: RateLimited::default(),
+        versions: RateLimited::default(),
+        refused: RateLimited::default(),
+        late: RateLimited::default(),
+        starved: RateLimited::default(),
+        replaced: RateLimited::default(),
     });
     let handle = runtime.handle().clone();
     runtime.shutdown_background();

@@ -18,7 +18,7 @@ use super::target::{self, Entrance, TargetName};
 use super::watch::Watch;
 use super::{PriorityRules, ProxyError};
 use crate::config::ConnectConfig;
-use crate::seldom::Seldom;
+use crate::rate_limited::RateLimited;
 use crate::session::Session;
 
 /// The client side waits this long for the first session before it listens without one.
@@ -165,7 +165,7 @@ struct Accepting {
 impl Accepting {
     async fn run(self, listener: TcpListener, connections: Arc<Drain>) {
         let port = listener.local_addr().map_or(0, |address| address.port());
-        let failures = Seldom::default();
+        let failures = RateLimited::default();
         loop {
             match listener.accept().await {
                 Ok((tcp, _)) => {

@@ -19,7 +19,7 @@ use super::{PriorityRules, ProxyError};
 use crate::config::ListenConfig;
 use crate::listener::Listener;
 use crate::places::{Full, Shares, Source};
-use crate::seldom::Seldom;
+use crate::rate_limited::RateLimited;
 use crate::session::Session;
 use crate::shared::CODE_REPLACED;
 use crate::sockopt;
@@ -61,8 +61,8 @@ struct Targets {
     /// Time limit for a target to accept a connection.
     within: Duration,
     /// Log of targets that are unreachable, and log of all other failures.
-    failures: Vec<Seldom>,
-    unknown: Seldom,
+    failures: Vec<RateLimited>,
+    unknown: RateLimited,
     /// Connections to targets, shared by session and by client address.
     places: Shares,
 }
@@ -275,8 +275,8 @@ impl Targets {
         {
             return Err(ProxyError::Priority(format!("there is no target `{name}`")));
         }
-        let failures = targets.iter().map(|_| Seldom::default()).collect();
-        Ok(Self { targets, priorities, within: CONNECT, failures, unknown: Seldom::default(), places })
+        let failures = targets.iter().map(|_| RateLimited::default()).collect();
+        Ok(Self { targets, priorities, within: CONNECT, failures, unknown: RateLimited::default(), places })
     }
 
     /// Connects a stream to the target named in the stream's head.
@@ -308,11 +308,11 @@ impl Targets {
     }
 
     fn tell(&self, error: &OpenError) {
-        let seldom = match error {
+        let limited = match error {
             OpenError::Unreachable { index, .. } => &self.failures[*index],
             _ => &self.unknown,
         };
-        seldom.tell(|more| tracing::warn!("connection refused: {error}{more}"));
+        limited.tell(|more| tracing::warn!("connection refused: {error}{more}"));
     }
 }
 

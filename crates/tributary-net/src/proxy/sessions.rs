@@ -21,7 +21,7 @@ use super::watch::Watch;
 use crate::config::ConnectConfig;
 use crate::error::{ConnectError, SessionClosed};
 use crate::places::{Full, Held, Shares, Source};
-use crate::seldom::Seldom;
+use crate::rate_limited::RateLimited;
 use crate::session::{Session, begin};
 use crate::sockopt;
 use crate::stream::Stream;
@@ -80,8 +80,8 @@ pub(super) struct Sessions {
     shown: Watch,
     log: Option<EventLog>,
     /// Rate-limited log of connections that were refused here or reset by the server.
-    refusals: Seldom,
-    pub resets: Seldom,
+    refusals: RateLimited,
+    pub resets: RateLimited,
 }
 
 impl Drop for Sessions {
@@ -123,8 +123,8 @@ impl Sessions {
             task: tokio::spawn(keeper.run()).abort_handle(),
             shown,
             log,
-            refusals: Seldom::default(),
-            resets: Seldom::default(),
+            refusals: RateLimited::default(),
+            resets: RateLimited::default(),
         }
     }
 

@@ -22,7 +22,7 @@ use super::{
 use crate::config::{Limits, PathConfig};
 use crate::dial::{bind_local, race};
 use crate::places::{Full, Places, Shares, Source};
-use crate::seldom::Seldom;
+use crate::rate_limited::RateLimited;
 use crate::sockopt;
 use tributary_proto::transport::{MPTCP_DEFAULT, TransportName};
 
@@ -235,8 +235,8 @@ struct Serving {
     limits: Limits,
     /// One place for each connection that is served, shared by address. A silent connection has none.
     slots: Shares,
-    refused: Arc<Seldom>,
-    silent: Arc<Seldom>,
+    refused: Arc<RateLimited>,
+    silent: Arc<RateLimited>,
     tell: mpsc::Sender<(super::Connection, SocketAddr)>,
 }
 
@@ -266,7 +266,7 @@ impl Serving {
 }
 
 async fn accept_loop(listener: TcpListener, sockets: Sockets, serving: Serving, silent: Arc<Mutex<Silent>>) {
-    let starved = Seldom::default();
+    let starved = RateLimited::default();
     loop {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,

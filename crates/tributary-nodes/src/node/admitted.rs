@@ -5,7 +5,7 @@
 
 use super::quiet::Quiet;
 use crate::config::Prefix;
-use crate::inner::{is_datagram_to, source};
+use crate::packet::{is_datagram_to, source};
 use std::net::{IpAddr, SocketAddr};
 use tributary_types::Instant;
 

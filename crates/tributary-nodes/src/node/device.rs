@@ -2,15 +2,15 @@
 //! the gateway.
 
 use super::admitted::LoopGuard;
-use super::inside::Inside;
 use super::intake::Intake;
 use super::outer::Outer;
 use super::peer::Peer;
+use super::tun::TunEnd;
 use super::{Running, Work, clock, key, stamp_base};
 use crate::config::{DeviceConfig, Settings};
 use crate::error::NodeError;
 use crate::hop::Hop;
-use crate::inner::{flow, is_bare_acknowledgement};
+use crate::packet::{flow, is_bare_acknowledgement};
 use crate::status::Status;
 use aws_lc_rs::rand::SecureRandom;
 use std::net::SocketAddr;
@@ -49,7 +49,7 @@ impl DeviceConfig {
 
 struct Device {
     began: Instant,
-    inside: Inside,
+    tun: TunEnd,
     sockets: Vec<Rc<UdpSocket>>,
     intake: Intake,
     peers: Vec<Peer>,
@@ -85,7 +85,7 @@ impl Device {
         let machine = config.coding.machine(&coefficients);
         Ok(Self {
             began: clock(),
-            inside: Inside::create(&config.inner, mtu)?,
+            tun: TunEnd::create(&config.inner, mtu)?,
             intake: Intake::new(clock()),
             node: DeviceNode::new(machine, u32::from_be_bytes(start), peers.len()),
             sockets,
@@ -98,10 +98,10 @@ impl Device {
 
     /// Receives messages of access point `at`. Returns whether its socket has been read empty.
     fn receive(&mut self, now: Instant, at: usize) -> bool {
-        let (node, inside) = (&mut self.node, &mut self.inside);
+        let (node, tun) = (&mut self.node, &mut self.tun);
         let mut each = |_: usize, peers: &mut [Peer], message: HopMessage<'_>| match message {
             HopMessage::Coded(packet) => node.handle_packet(now, at, packet),
-            HopMessage::Plain(packet) => inside.write(packet),
+            HopMessage::Plain(packet) => tun.write(packet),
             _ => peers[0].count_unknown(),
         };
         self.intake.receive(now, &mut self.peers[at..=at], &mut each)
@@ -109,14 +109,14 @@ impl Device {
 
     fn deliver(&mut self) {
         while let Some(packet) = self.node.poll_delivery() {
-            self.inside.write(&packet);
+            self.tun.write(&packet);
         }
-        self.inside.flush();
+        self.tun.flush();
     }
 
     fn read_inside(&mut self, now: Instant) -> bool {
         let (node, peers, loops) = (&mut self.node, &mut self.peers, &mut self.loops);
-        self.inside.read(&mut |status, packet| {
+        self.tun.read(&mut |status, packet| {
             if loops.is_own(now, packet, peers.iter().filter_map(Peer::remote)) {
                 status.looped += 1;
                 return;
@@ -129,7 +129,7 @@ impl Device {
 impl Work for Device {
     fn sources(&self) -> Vec<BorrowedFd<'_>> {
         let sockets = self.sockets.iter().map(|socket| socket.as_fd());
-        core::iter::once(self.inside.as_fd()).chain(sockets).collect()
+        core::iter::once(self.tun.as_fd()).chain(sockets).collect()
     }
 
     fn turn(&mut self, now: Instant, ready: &mut u64) {
@@ -169,7 +169,7 @@ impl Work for Device {
             mtu: self.mtu,
             links: self.peers.iter().map(|peer| peer.status(now)).collect(),
             coding: self.node.counters(),
-            inner: self.inside.status,
+            inner: self.tun.status,
         }
     }
 }

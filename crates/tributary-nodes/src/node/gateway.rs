@@ -2,15 +2,15 @@
 //! the device go into the TUN device.
 
 use super::admitted::{Allowed, LoopGuard};
-use super::inside::Inside;
 use super::intake::Intake;
 use super::peer::Peer;
 use super::routes;
+use super::tun::TunEnd;
 use super::{Running, Work, clock, key};
 use crate::config::{GatewayConfig, Mode, Settings};
 use crate::error::NodeError;
 use crate::hop::{Hop, ReplayWindow};
-use crate::inner::flow;
+use crate::packet::flow;
 use crate::status::{InnerStatus, Status};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -49,7 +49,7 @@ impl GatewayConfig {
 
 struct Gateway {
     began: Instant,
-    inside: Inside,
+    tun: TunEnd,
     socket: Rc<UdpSocket>,
     intake: Intake,
     peers: Vec<Peer>,
@@ -91,7 +91,7 @@ impl Gateway {
         let node = GatewayNode::new(machine, epoch(), peers.len(), config.coding.link_mtu);
         Ok(Self {
             began: clock(),
-            inside: Inside::create(&config.inner, mtu)?,
+            tun: TunEnd::create(&config.inner, mtu)?,
             socket,
             intake: Intake::new(clock()),
             peers,
@@ -105,29 +105,29 @@ impl Gateway {
 
     /// Receives messages of the access points. Returns whether the socket has been read empty.
     fn receive(&mut self, now: Instant) -> bool {
-        let (node, inside, seen) = (&mut self.node, &mut self.inside, &mut self.seen);
+        let (node, tun, seen) = (&mut self.node, &mut self.tun, &mut self.seen);
         let allowed = &mut self.allowed;
         let mut each = |at: usize, peers: &mut [Peer], message: HopMessage<'_>| match message {
             HopMessage::Numbered(start, number, packet) => {
                 if !is_first(seen, start, number) {
-                    inside.status.duplicate += 1;
+                    tun.status.duplicate += 1;
                 } else if allowed.permits(now, packet) {
-                    inside.write(packet);
+                    tun.write(packet);
                 } else {
-                    inside.status.forbidden += 1;
+                    tun.status.forbidden += 1;
                 }
             }
             _ if node.handle_message(now, &message) => {}
             _ => peers[at].count_unknown(),
         };
         let is_empty = self.intake.receive(now, &mut self.peers, &mut each);
-        self.inside.flush();
+        self.tun.flush();
         is_empty
     }
 
     fn read_inside(&mut self, now: Instant) -> bool {
         let (node, peers, loops) = (&mut self.node, &self.peers, &mut self.loops);
-        self.inside.read(&mut |status: &mut InnerStatus, packet| {
+        self.tun.read(&mut |status: &mut InnerStatus, packet| {
             if loops.is_own(now, packet, peers.iter().filter_map(Peer::remote)) {
                 status.looped += 1;
                 return;
@@ -153,7 +153,7 @@ fn is_first(seen: &mut VecDeque<(u32, ReplayWindow)>, start: u32, number: u64) -
 
 impl Work for Gateway {
     fn sources(&self) -> Vec<BorrowedFd<'_>> {
-        vec![self.inside.as_fd(), self.socket.as_fd()]
+        vec![self.tun.as_fd(), self.socket.as_fd()]
     }
 
     fn turn(&mut self, now: Instant, ready: &mut u64) {
@@ -184,7 +184,7 @@ impl Work for Gateway {
             mtu: self.mtu,
             links: self.peers.iter().map(|peer| peer.status(now)).collect(),
             coding: self.node.counters(),
-            inner: InnerStatus { returned: self.node.returns(), ..self.inside.status },
+            inner: InnerStatus { returned: self.node.returns(), ..self.tun.status },
         }
     }
 }

@@ -47,7 +47,7 @@ impl Intake {
                     report_version(now, (&socket, quiet), (from, version), datagram);
                 }
                 match owner(peers, kind, datagram) {
-                    None => peers[0].hop.refuse_stranger(datagram),
+                    None => peers[0].hop.refuse_unauthenticated(datagram),
                     Some(at) if kind == Ok(Kind::Init) => {
                         if is_admitted(now, gate, &mut peers[at], from, datagram) {
                             waiting.push((at, from, datagram.to_vec()));

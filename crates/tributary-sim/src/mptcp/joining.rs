@@ -37,17 +37,17 @@ impl MptcpTransport {
         self.next_incarnation += 1;
         let [up, down] = <[Mappings; 2]>::default();
         self.shared.dialled.borrow_mut().insert(number, [up.clone(), down.clone()]);
-        let way = (at, self.ways[at].route);
-        self.subflows.push(Subflow::new(number, way, self.socket(number), [down, up]));
+        let path = (at, self.paths[at].route);
+        self.subflows.push(Subflow::new(number, path, self.socket(number), [down, up]));
     }
 
     /// Client: connects on every path that is up and has no subflow; only on one while no subflow is up.
     pub(super) fn dial_missing(&mut self) {
-        for at in 0..self.ways.len() {
+        for at in 0..self.paths.len() {
             if !self.connected && !self.subflows.is_empty() {
                 return;
             }
-            if self.present[at] && self.subflows.iter().all(|s| s.way != at) {
+            if self.present[at] && self.subflows.iter().all(|s| s.path != at) {
                 self.dial(at);
             }
         }
@@ -59,10 +59,10 @@ impl MptcpTransport {
             return None;
         }
         let [up, down] = self.shared.dialled.borrow_mut().remove(&segment.connection)?;
-        let (_, at) = multipath::incarnation_and_way(segment.connection);
-        let way = (at, self.ways.get(at)?.route);
+        let (_, at) = multipath::incarnation_and_path(segment.connection);
+        let path = (at, self.paths.get(at)?.route);
         let socket = self.socket(segment.connection);
-        self.subflows.push(Subflow::new(segment.connection, way, socket, [up, down]));
+        self.subflows.push(Subflow::new(segment.connection, path, socket, [up, down]));
         Some(self.subflows.len() - 1)
     }
 

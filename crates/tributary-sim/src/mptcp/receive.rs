@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use tributary_types::Instant;
 
-use crate::right_sizing;
+use crate::receive_autotune;
 
 /// Reassembly and window of one direction.
 #[derive(Debug)]
@@ -127,7 +127,7 @@ impl Receive {
         }
         let copied = self.read - tuning.read_then;
         if copied > tuning.space {
-            let wanted = right_sizing::wanted(copied, tuning.space, self.mss);
+            let wanted = receive_autotune::wanted(copied, tuning.space, self.mss);
             self.buffer = self.buffer.max(wanted.min(self.most));
             tuning.space = copied;
         }

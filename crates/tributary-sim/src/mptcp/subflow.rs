@@ -34,7 +34,7 @@ struct Outstanding {
 pub(super) struct Subflow {
     pub number: u32,
     pub id: SubflowId,
-    pub way: usize,
+    pub path: usize,
     pub route: RouteId,
     pub socket: TcpSocket,
     pub established: bool,
@@ -63,15 +63,15 @@ pub(super) struct Subflow {
 impl Subflow {
     pub fn new(
         number: u32,
-        way: (usize, RouteId),
+        path: (usize, RouteId),
         socket: TcpSocket,
         [input, output]: [Mappings; 2],
     ) -> Self {
         Self {
             number,
             id: SubflowId(number),
-            way: way.0,
-            route: way.1,
+            path: path.0,
+            route: path.1,
             socket,
             established: false,
             stale: false,
@@ -195,7 +195,7 @@ impl Subflow {
         };
         SubflowView {
             id: self.id,
-            path: PathId(self.way as u8),
+            path: PathId(self.path as u8),
             room: if self.finishing { 0 } else { room as usize },
             srtt: info.srtt,
             rttvar: info.mean_deviation,

@@ -39,7 +39,7 @@ pub struct Noq {
     /// In a cell because noq-proto computes its statistics when they are read.
     connection: Option<RefCell<Open>>,
     /// For each path of this end: its number in the connection, and whether its link is up.
-    paths: Vec<Way>,
+    paths: Vec<KnownPath>,
     /// A datagram that the endpoint itself answers with (version negotiation, refusal).
     answer: Option<(usize, Vec<u8>)>,
     keep_alive: KeepAlive,
@@ -55,7 +55,7 @@ struct Open {
 
 /// A path.
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct KnownPath {
     /// Its number, unless it was abandoned.
     id: Option<PathId>,
     /// Whether link events say that it is up.
@@ -89,7 +89,7 @@ impl Noq {
             Side::Server => (None, Some(Arc::new(server(config, transport)))),
         };
         let endpoint = Endpoint::new(endpoint, server, true);
-        let mut ways = vec![Way { id: None, is_up: true }; paths];
+        let mut ways = vec![KnownPath { id: None, is_up: true }; paths];
         ways[0].id = Some(PathId::ZERO);
         Ok(Self {
             side,

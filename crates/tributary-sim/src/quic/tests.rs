@@ -19,7 +19,7 @@ use crate::world::World;
 
 /// A path: rate both ways, delay each way, loss towards the client, dead times in ms.
 #[derive(Clone, Copy)]
-struct Way {
+struct TestPath {
     mbps: u64,
     delay: u64,
     loss: f64,
@@ -28,11 +28,11 @@ struct Way {
     queue: Option<u64>,
 }
 
-const fn way(mbps: u64, delay: u64) -> Way {
-    Way { mbps, delay, loss: 0.0, dead: None, queue: None }
+const fn way(mbps: u64, delay: u64) -> TestPath {
+    TestPath { mbps, delay, loss: 0.0, dead: None, queue: None }
 }
 
-fn link(way: Way, loss: f64, seed: u64) -> LinkConfig {
+fn link(way: TestPath, loss: f64, seed: u64) -> LinkConfig {
     let mut spec = LinkSpec::constant(Bitrate::from_mbps(way.mbps));
     if loss > 0.0 {
         spec.loss = LossSpec::Bernoulli(loss);
@@ -57,7 +57,7 @@ struct Rig {
 
 impl Rig {
     /// One path with quinn-proto.
-    fn single(config: &QuicConfig, way: Way, writes: &[Write]) -> Self {
+    fn single(config: &QuicConfig, way: TestPath, writes: &[Write]) -> Self {
         let make = |config: &QuicConfig, paths: &[QuicPath], is_client| -> Box<dyn Transport> {
             let made = if is_client { QuicTransport::client } else { QuicTransport::server };
             Box::new(made(config, paths[0]).unwrap())
@@ -66,7 +66,7 @@ impl Rig {
     }
 
     /// All paths with noq-proto.
-    fn multi(config: &QuicConfig, ways: &[Way], writes: &[Write]) -> Self {
+    fn multi(config: &QuicConfig, ways: &[TestPath], writes: &[Write]) -> Self {
         let make = |config: &QuicConfig, paths: &[QuicPath], is_client| -> Box<dyn Transport> {
             let made =
                 if is_client { MultipathQuicTransport::client } else { MultipathQuicTransport::server };
@@ -77,7 +77,7 @@ impl Rig {
 
     fn build(
         config: &QuicConfig,
-        ways: &[Way],
+        ways: &[TestPath],
         writes: &[Write],
         make: impl Fn(&QuicConfig, &[QuicPath], bool) -> Box<dyn Transport>,
     ) -> Self {

@@ -37,7 +37,7 @@ pub(super) struct Connection {
     /// The attempt or subflow; a server knows it only after the hello.
     pub subflow: SubflowId,
     pub phase: Phase,
-    /// When it is abandoned, unless it is open. Deadlines of a client's attempts are in `Establish`.
+    /// When it is abandoned, unless it is open. Deadlines of a client's attempts are in `Handshakes`.
     pub until: Instant,
     pub socket: TcpSocket,
     pub route: RouteId,

@@ -28,7 +28,7 @@ impl SessionTransport {
             return;
         }
         let mut session = self.make_session(now);
-        for at in 0..self.ways.len() {
+        for at in 0..self.paths.len() {
             session.add_path(now, PathId(at as u8));
         }
         self.session = Some(session);
@@ -90,9 +90,9 @@ impl SessionTransport {
 
     /// Answers a segment of an unknown connection.
     fn refuse(&self, segment: &TcpSegment, out: &mut Outbox) {
-        let (_, way) = multipath::incarnation_and_way(segment.connection);
-        if let (Some(way), Some(reset)) = (self.ways.get(way), multipath::refusal(segment)) {
-            out.send(Packet::segment(way.route, reset));
+        let (_, path) = multipath::incarnation_and_path(segment.connection);
+        if let (Some(path), Some(reset)) = (self.paths.get(path), multipath::refusal(segment)) {
+            out.send(Packet::segment(path.route, reset));
         }
     }
 
@@ -115,16 +115,16 @@ impl SessionTransport {
             }
         }
         if let Some(session) = &mut self.session {
-            self.establish.handle_timeout(now, session);
+            self.handshakes.handle_timeout(now, session);
             self.carry_out(now);
         }
     }
 
     pub(super) fn path_changed(&mut self, now: Instant, path: u8, up: bool) {
-        let ways: Vec<_> = (0..self.ways.len()).filter(|at| self.ways[*at].path == path).collect();
+        let paths: Vec<_> = (0..self.paths.len()).filter(|at| self.paths[*at].path == path).collect();
         let Some(session) = &mut self.session else { return };
         self.dirty = true;
-        for id in ways.into_iter().map(|at| PathId(at as u8)) {
+        for id in paths.into_iter().map(|at| PathId(at as u8)) {
             match (up, self.side) {
                 (false, _) => session.remove_path(now, id),
                 (true, Side::Client) => session.add_path(now, id),
@@ -213,7 +213,7 @@ impl SessionTransport {
     }
 
     fn event(&mut self, now: Instant, event: Event) {
-        self.establish.handle_event(now, &event);
+        self.handshakes.handle_event(now, &event);
         self.carry_out(now);
         match event {
             Event::OpenSubflow { .. } | Event::AbandonConnect { .. } => {}
@@ -264,7 +264,7 @@ impl SessionTransport {
         let connections = self.connections.iter().flat_map(|c| {
             [c.socket.poll_timeout(), (c.phase != Phase::Open).then_some(c.until)].into_iter().flatten()
         });
-        let attempts = self.establish.poll_timeout();
+        let attempts = self.handshakes.poll_timeout();
         self.wake = connections.chain(tick).chain(attempts).min().unwrap_or(Instant::MAX);
     }
 }

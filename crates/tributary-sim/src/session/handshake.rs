@@ -1,10 +1,10 @@
 //! How connections become subflows: connecting, the TLS round trip or the challenge, hello and reply.
 //!
-//! The client's decisions are in `tributary_proto::establish`; the server's follow the runtime's
+//! The client's decisions are in `tributary_proto::handshakes`; the server's follow the runtime's
 //! `listener.rs`.
 
 use tributary_proto::coupling::is_coupled;
-use tributary_proto::establish::{Action, Failure, HANDSHAKE_TIME, LINGER, Progress};
+use tributary_proto::handshakes::{Action, Failure, HANDSHAKE_TIME, LINGER, Progress};
 use tributary_proto::{Config, Session, Side};
 use tributary_types::{Instant, PathId, SubflowId};
 
@@ -34,9 +34,9 @@ impl SessionTransport {
         }
     }
 
-    /// Client: carries out the decisions of `Establish`.
+    /// Client: carries out the decisions of `Handshakes`.
     pub(super) fn carry_out(&mut self, now: Instant) {
-        while let Some(action) = self.establish.poll_action() {
+        while let Some(action) = self.handshakes.poll_action() {
             match action {
                 Action::Dial { path, subflow } => self.dial(path, subflow),
                 Action::Introduce { subflow, opens } => {
@@ -64,7 +64,7 @@ impl SessionTransport {
     /// Client: an attempt made progress.
     fn report(&mut self, now: Instant, subflow: SubflowId, progress: Progress) {
         if let Some(session) = &mut self.session {
-            self.establish.handle(now, session, subflow, progress);
+            self.handshakes.handle(now, session, subflow, progress);
             self.carry_out(now);
         }
     }
@@ -85,7 +85,7 @@ impl SessionTransport {
             subflow,
             until: Instant::MAX,
             socket: self.socket(number),
-            route: self.ways[at].route,
+            route: self.paths[at].route,
             input: down,
             output: up,
             protected: self.config.tls,
@@ -99,14 +99,14 @@ impl SessionTransport {
         }
         let number = segment.connection;
         let [up, down] = self.dialled.borrow_mut().remove(&number)?;
-        let (incarnation, at) = multipath::incarnation_and_way(number);
+        let (incarnation, at) = multipath::incarnation_and_path(number);
         self.connections.push(Connection::new(Fresh {
             number,
             path: at,
             subflow: SubflowId(incarnation),
             until: now + HANDSHAKE_TIME,
             socket: self.socket(number),
-            route: self.ways.get(at)?.route,
+            route: self.paths.get(at)?.route,
             input: up,
             output: down,
             protected: self.config.tls,

@@ -147,8 +147,8 @@ fn without_subflow() -> (Session, Sessions, tokio::sync::mpsc::UnboundedReceiver
         task,
         shown,
         log: None,
-        refusals: Seldom::default(),
-        resets: Seldom::default(),
+        refusals: RateLimited::default(),
+        resets: RateLimited::default(),
     };
     (session, sessions, commands)
 }

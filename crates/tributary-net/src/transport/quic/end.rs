@@ -13,7 +13,7 @@ use super::super::super::stream::{RecvHalf, SendHalf};
 use super::super::super::{
     Accepted, TransportConfig, TransportError, TransportStats, TransportStream, system,
 };
-use super::super::incoming::{Handshakes, Place, Refusals};
+use super::super::incoming::{HandshakePlaces, Place, Refusals};
 use super::super::{
     CLIENT_PROOF, CODE_FULL, CODE_WRONG_KEY, EXPORTER, Handshake, Proof, SERVER_PROOF, bound, client_tls,
     key, routes, server_tls,
@@ -186,7 +186,7 @@ struct Server {
     limits: Limits,
     /// Connections that are served.
     places: Shares,
-    handshakes: Arc<Handshakes>,
+    handshakes: Arc<HandshakePlaces>,
     refusals: Arc<Refusals>,
     tell: Fresh,
 }
@@ -205,7 +205,7 @@ pub(in super::super::super) fn listen(
         early: config.early,
         limits: config.limits,
         places: Shares::new(config.limits.sessions),
-        handshakes: Arc::new(Handshakes::new(&config.limits)),
+        handshakes: Arc::new(HandshakePlaces::new(&config.limits)),
         refusals: Arc::default(),
         tell,
     };
@@ -226,7 +226,7 @@ async fn accept_loop(endpoint: library::Endpoint, server: Server) {
         while shaking.try_join_next().is_some() {}
         let validated = incoming.remote_address_validated();
         // Under load a client must prove its address before the server keeps any state for it (RFC 9000 §8.1).
-        if !validated && !server.handshakes.has_room_for_strangers() {
+        if !validated && !server.handshakes.has_room_for_unvalidated() {
             // Fails for a connection whose token was already used; the connection is then dropped.
             let _ = incoming.retry();
             continue;

@@ -12,20 +12,20 @@ use tokio::sync::Notify;
 
 use crate::config::Limits;
 use crate::places::{Full, Places, Source};
-use crate::seldom::Seldom;
+use crate::rate_limited::RateLimited;
 use crate::transport::TransportError;
 
 /// Handshakes in progress.
 #[derive(Debug)]
-pub(super) struct Handshakes {
+pub(super) struct HandshakePlaces {
     /// Limit on handshakes with addresses that are not validated.
-    strangers: usize,
+    unvalidated: usize,
     places: Mutex<Taken>,
 }
 
 #[derive(Debug)]
 struct Taken {
-    strangers: usize,
+    unvalidated: usize,
     validated: Places<Arc<Notify>>,
     next: u64,
 }
@@ -33,18 +33,18 @@ struct Taken {
 /// A handshake's place, given back when it is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
-    handshakes: Arc<Handshakes>,
+    handshakes: Arc<HandshakePlaces>,
     /// Its address, if validated, and its number.
     who: Option<(Source, u64)>,
     displaced: Arc<Notify>,
 }
 
-impl Handshakes {
+impl HandshakePlaces {
     pub(super) fn new(limits: &Limits) -> Self {
-        // An early request is served before its address is validated; so strangers never get most of the connections.
-        let strangers = limits.half_open.min(limits.sessions / 4).max(1);
-        let taken = Taken { strangers: 0, validated: Places::new(limits.half_open), next: 0 };
-        Self { strangers, places: Mutex::new(taken) }
+        // An early request is served before its address is validated; so those that are not never get most of the connections.
+        let unvalidated = limits.half_open.min(limits.sessions / 4).max(1);
+        let taken = Taken { unvalidated: 0, validated: Places::new(limits.half_open), next: 0 };
+        Self { unvalidated, places: Mutex::new(taken) }
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
@@ -52,8 +52,8 @@ impl Handshakes {
     }
 
     /// Whether there is a place for a client whose address is not validated.
-    pub(super) fn has_room_for_strangers(&self) -> bool {
-        self.taken().strangers < self.strangers
+    pub(super) fn has_room_for_unvalidated(&self) -> bool {
+        self.taken().unvalidated < self.unvalidated
     }
 
     /// Takes a place for a client with this validated address, or for a stranger.
@@ -70,7 +70,7 @@ impl Handshakes {
                     loser.notify_one();
                 }
             }
-            None => taken.strangers += 1,
+            None => taken.unvalidated += 1,
         }
         drop(taken);
         Place { handshakes: self.clone(), who, displaced }
@@ -89,7 +89,7 @@ impl Drop for Place {
         let mut taken = self.handshakes.taken();
         match self.who {
             Some((source, id)) => drop(taken.validated.remove(source, Some(id))),
-            None => taken.strangers -= 1,
+            None => taken.unvalidated -= 1,
         }
     }
 }
@@ -97,20 +97,20 @@ impl Drop for Place {
 /// Log of refused connections, one line of each kind in ten seconds.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    wrong_keys: Seldom,
-    failed: Seldom,
-    late: Seldom,
-    displaced: Seldom,
-    full: Seldom,
+    wrong_keys: RateLimited,
+    failed: RateLimited,
+    late: RateLimited,
+    displaced: RateLimited,
+    full: RateLimited,
 }
 
 impl Refusals {
     pub(super) fn failed(&self, from: SocketAddr, error: &TransportError) {
-        let seldom = match error {
+        let limited = match error {
             TransportError::WrongKey => &self.wrong_keys,
             _ => &self.failed,
         };
-        seldom.tell(|more| tracing::info!(%from, "connection refused: {error}{more}"));
+        limited.tell(|more| tracing::info!(%from, "connection refused: {error}{more}"));
     }
 
     pub(super) fn late(&self, from: SocketAddr, within: Duration) {

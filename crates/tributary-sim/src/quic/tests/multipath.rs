@@ -4,7 +4,7 @@ use core::any::Any;
 
 use super::*;
 
-const TWO: [Way; 2] = [way(30, 10), way(20, 20)];
+const TWO: [TestPath; 2] = [way(30, 10), way(20, 20)];
 
 #[test]
 fn two_paths_carry_more_than_the_better_one() {
@@ -101,7 +101,7 @@ fn our_controllers_drive_each_path_and_coupled_ones_read_their_siblings() {
 #[test]
 fn losses_of_slow_start_stay_within_a_streams_limit_of_gaps() {
     // With a larger window the receiver would hold too many pieces and close the connection.
-    let deep = Way { queue: Some(1_250_000), ..way(1000, 5) };
+    let deep = TestPath { queue: Some(1_250_000), ..way(1000, 5) };
     let lost = |stream_receive_window| {
         let receive_window = 64 << 20;
         let config = QuicConfig { stream_receive_window, receive_window, ..QuicConfig::default() };

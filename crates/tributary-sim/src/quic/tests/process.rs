@@ -10,7 +10,7 @@ const ASKED: &str = "TRIBUTARY_SIM_QUIC_ASKED";
 /// Hashes of a lossy run with either QUIC crate.
 fn hashes() -> String {
     let config = QuicConfig { seed: 11, protection: Protection::Tls, ..QuicConfig::default() };
-    let ways = [Way { loss: 0.01, ..way(20, 10) }, Way { dead: Some((300, 900)), ..way(20, 20) }];
+    let ways = [TestPath { loss: 0.01, ..way(20, 10) }, TestPath { dead: Some((300, 900)), ..way(20, 20) }];
     let single = Rig::single(&config, ways[0], &bulk(1_000_000)).run(2_000).world.log().hash();
     let multi = Rig::multi(&config, &ways, &bulk(2_000_000)).run(2_000).world.log().hash();
     format!("hashes {single:016x} {multi:016x}")

@@ -16,7 +16,7 @@ fn a_transfer_fills_the_link_and_arrives_whole() {
 #[test]
 fn every_controller_delivers_everything_under_loss() {
     for name in quic_controllers() {
-        let lossy = Way { loss: 0.01, ..way(20, 15) };
+        let lossy = TestPath { loss: 0.01, ..way(20, 15) };
         let mut rig = Rig::single(&config(name), lossy, &bulk(1_000_000));
         rig.run(20_000);
         let stream = rig.sink().streams.values().next().copied().unwrap_or_default();
@@ -27,7 +27,7 @@ fn every_controller_delivers_everything_under_loss() {
 
 #[test]
 fn a_blackout_is_survived() {
-    let dark = Way { dead: Some((500, 1_500)), ..way(20, 10) };
+    let dark = TestPath { dead: Some((500, 1_500)), ..way(20, 10) };
     let mut rig = Rig::single(&QuicConfig::default(), dark, &bulk(5_000_000));
     rig.run(10_000);
     let sink = rig.sink();
@@ -38,7 +38,7 @@ fn a_blackout_is_survived() {
 }
 
 fn hash(config: &QuicConfig) -> u64 {
-    let lossy = Way { loss: 0.02, dead: Some((700, 900)), ..way(30, 12) };
+    let lossy = TestPath { loss: 0.02, dead: Some((700, 900)), ..way(30, 12) };
     let mut rig = Rig::single(config, lossy, &bulk(2_000_000));
     rig.run(3_000).world.log().hash()
 }
@@ -84,7 +84,7 @@ fn a_receiver_that_cannot_keep_up_stops_the_sender() {
 #[test]
 fn an_idle_time_out_ends_the_connection() {
     let config = QuicConfig { idle_timeout: Some(Duration::from_secs(1)), ..QuicConfig::default() };
-    let dark = Way { dead: Some((300, 60_000)), ..way(20, 10) };
+    let dark = TestPath { dead: Some((300, 60_000)), ..way(20, 10) };
     let mut rig = Rig::single(&config, dark, &bulk(5_000_000));
     rig.run(10_000);
     assert!(rig.world.host::<Endpoint>(rig.server).unwrap().application::<Source>().unwrap().closed);

@@ -4,7 +4,7 @@
 use tributary_types::Instant;
 
 use crate::packet::TcpSegment;
-use crate::right_sizing;
+use crate::receive_autotune;
 use crate::tcp::config::TcpConfig;
 
 /// The window of one receiver, in payload bytes.
@@ -94,7 +94,7 @@ impl ReceiveWindow {
         }
         let copied = read - self.measured_from;
         if copied > self.space {
-            let wanted = right_sizing::wanted(copied, self.space, self.mss);
+            let wanted = receive_autotune::wanted(copied, self.space, self.mss);
             self.buffer = self.buffer.max(wanted.min(self.most));
             self.space = copied;
         }

@@ -17,7 +17,7 @@ const BLOCK: u64 = 100;
 const ROOM: u64 = 20_000;
 
 #[derive(Debug, Default)]
-struct Way {
+struct Direction {
     /// When the last byte leaves.
     busy: Instant,
     /// `(arrives, stream, bytes)`.
@@ -28,7 +28,7 @@ struct Way {
 
 #[derive(Debug)]
 struct Shared {
-    ways: [Way; 2],
+    ways: [Direction; 2],
     opened: u64,
     delay: Duration,
     per_ms: u64,
@@ -50,7 +50,7 @@ pub(super) struct Wire {
 
 impl Wire {
     pub(super) fn new(delay: Duration, per_ms: u64) -> Self {
-        let ways = [Way::default(), Way::default()];
+        let ways = [Direction::default(), Direction::default()];
         let shared = Rc::new(RefCell::new(Shared { ways, opened: 0, delay, per_ms, streams: true }));
         let end = |side| End {
             side,

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use tributary_cli::{Progress, output, quantity};
-use tributary_dash::client::{self, Carriage, ClientConfig, Glimpse, Happened, Outcome, Road, Steering};
+use tributary_dash::client::{
+    self, ClientConfig, LogEvent, Outcome, PlaybackState, Steering, TransportChoice, TransportPaths,
+};
 use tributary_dash::controller::Token;
 use tributary_dash::tls::Trust;
 use tributary_net::transport::{Certificates, TransportConfig, TransportName};
@@ -106,7 +108,7 @@ pub(crate) struct PlayArguments {
 pub(super) fn run(arguments: PlayArguments) -> Result<ExitCode> {
     let config = ClientConfig {
         url: arguments.url.clone(),
-        carriage: carriage(&arguments)?,
+        transport: transport(&arguments)?,
         rule: arguments.rule.clone(),
         settings: Settings {
             capacity: Duration::from_secs(arguments.buffer),
@@ -119,9 +121,9 @@ pub(super) fn run(arguments: PlayArguments) -> Result<ExitCode> {
     let began = std::time::Instant::now();
     let mut progress = Progress::new();
     let doing = status::Doing::default();
-    let mut watch = |glimpse: &Glimpse| {
-        progress.at(share(glimpse), &words(glimpse));
-        doing.at(share(glimpse), &words(glimpse));
+    let mut watch = |playback: &PlaybackState| {
+        progress.at(share(playback), &words(playback));
+        doing.at(share(playback), &words(playback));
     };
     let outcome = proxy::runtime()?.block_on(async {
         let _shown = doing.show("dash play", arguments.url.clone().into());
@@ -154,12 +156,12 @@ pub(super) fn run(arguments: PlayArguments) -> Result<ExitCode> {
     }
 }
 
-fn carriage(arguments: &PlayArguments) -> Result<Carriage> {
+fn transport(arguments: &PlayArguments) -> Result<TransportChoice> {
     let server = server(&arguments.url)?;
     let key = arguments.key.as_deref().map(Key::load).transpose()?;
     if let ("engine", Some(controller)) = (arguments.transport.as_str(), &arguments.controller) {
         let certificates = |port| Ok::<_, anyhow::Error>((port, certificates(arguments, key.as_ref())?));
-        return Ok(Carriage::Engine(Box::new(Steering {
+        return Ok(TransportChoice::Engine(Box::new(Steering {
             controller: controller.clone(),
             token: controller_token(arguments).as_deref().map(token).transpose()?,
             settings: engine::Settings::default(),
@@ -178,7 +180,7 @@ fn carriage(arguments: &PlayArguments) -> Result<Carriage> {
     }
     let wait = arguments.wait.map(Duration::from_secs);
     config.common = key.map(|key| paths::with_wait(Common::new(key), wait));
-    Ok(Carriage::One(Box::new(Road { config, paths })))
+    Ok(TransportChoice::One(Box::new(TransportPaths { config, paths })))
 }
 
 /// The file with the token: the option's, or the one that `tributary-lab emu run --sdn` names.
@@ -221,20 +223,20 @@ fn server(url: &str) -> Result<String> {
     Ok(if has_port { authority.to_owned() } else { format!("{authority}:{port}") })
 }
 
-fn share(glimpse: &Glimpse) -> f64 {
-    glimpse.position.as_secs_f64() / glimpse.duration.as_secs_f64().max(0.001)
+fn share(playback: &PlaybackState) -> f64 {
+    playback.position.as_secs_f64() / playback.duration.as_secs_f64().max(0.001)
 }
 
 /// The progress line. It shows whole seconds, so that a log has few different lines.
-fn words(glimpse: &Glimpse) -> String {
-    let state = match glimpse.state {
+fn words(playback: &PlaybackState) -> String {
+    let state = match playback.state {
         PlayState::Starting => "starting",
         PlayState::Playing => "playing",
         PlayState::Stalled => "stalled",
         PlayState::Ended => "ended",
     };
-    let rate = glimpse.throughput.map_or(String::new(), |rate| format!(", {:.1} Mbit/s", rate / 1e6));
-    format!("{state}, {} s buffered{rate}", glimpse.level.as_secs())
+    let rate = playback.throughput.map_or(String::new(), |rate| format!(", {:.1} Mbit/s", rate / 1e6));
+    format!("{state}, {} s buffered{rate}", playback.level.as_secs())
 }
 
 fn summary(outcome: &Outcome, efficiency: Option<f64>) -> String {
@@ -254,14 +256,14 @@ fn summary(outcome: &Outcome, efficiency: Option<f64>) -> String {
     }
     for entry in &outcome.events {
         match &entry.what {
-            Happened::Decision(decision) => {
+            LogEvent::Decision(decision) => {
                 lines.push(format!("{:7.2} s  {} ({})", entry.at_s, decision.decision, decision.reason));
             }
-            Happened::Notice { notice } => lines.push(format!("{:7.2} s  {notice}", entry.at_s)),
-            Happened::Moved { moved_to, zero_rtt } => {
+            LogEvent::Notice { notice } => lines.push(format!("{:7.2} s  {notice}", entry.at_s)),
+            LogEvent::Moved { moved_to, zero_rtt } => {
                 lines.push(format!("{:7.2} s  {}", entry.at_s, moved(moved_to, *zero_rtt)));
             }
-            Happened::Player(event) => {
+            LogEvent::Player(event) => {
                 lines.extend(told(event).map(|text| format!("{:7.2} s  {text}", entry.at_s)))
             }
         }
@@ -335,17 +337,17 @@ fn page(outcome: &Outcome, efficiency: Option<f64>, run: &RunInfo) -> String {
         &plot("Throughput", "Mbit/s", rate, Tone::RadioB),
         "Bytes of media that arrived in each second.",
     );
-    let is_told = |what: &Happened| !matches!(what, Happened::Player(event) if told(event).is_none());
+    let is_told = |what: &LogEvent| !matches!(what, LogEvent::Player(event) if told(event).is_none());
     let mut decisions = outcome.events.iter().filter(|entry| is_told(&entry.what)).peekable();
     if decisions.peek().is_some() {
         page.section("Decisions");
     }
     for entry in decisions {
         let text = match &entry.what {
-            Happened::Decision(decision) => format!("{} ({})", decision.decision, decision.reason),
-            Happened::Notice { notice } => notice.clone(),
-            Happened::Moved { moved_to, zero_rtt } => moved(moved_to, *zero_rtt),
-            Happened::Player(event) => match told(event) {
+            LogEvent::Decision(decision) => format!("{} ({})", decision.decision, decision.reason),
+            LogEvent::Notice { notice } => notice.clone(),
+            LogEvent::Moved { moved_to, zero_rtt } => moved(moved_to, *zero_rtt),
+            LogEvent::Player(event) => match told(event) {
                 Some(text) => text,
                 None => continue,
             },

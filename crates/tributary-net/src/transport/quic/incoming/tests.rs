@@ -16,14 +16,14 @@ fn source(host: u8) -> Option<Source> {
 #[tokio::test]
 async fn strangers_leave_the_places_of_validated_addresses() {
     let limits = Limits { half_open: 8, sessions: 16, ..Limits::default() };
-    let handshakes = Arc::new(Handshakes::new(&limits));
+    let handshakes = Arc::new(HandshakePlaces::new(&limits));
     let strangers: Vec<Place> = (0..4)
         .map(|_| {
-            assert!(handshakes.has_room_for_strangers());
+            assert!(handshakes.has_room_for_unvalidated());
             handshakes.enter(None)
         })
         .collect();
-    assert!(!handshakes.has_room_for_strangers());
+    assert!(!handshakes.has_room_for_unvalidated());
     let honest = handshakes.enter(source(1));
     let flood: Vec<Place> = (0..8).map(|_| handshakes.enter(source(2))).collect();
     // The flood displaced its own oldest handshake, not the other address's.
@@ -31,7 +31,7 @@ async fn strangers_leave_the_places_of_validated_addresses() {
     assert_eq!(handshakes.taken().validated.taken(), 8);
     drop((honest, flood, strangers));
     let taken = handshakes.taken();
-    assert_eq!((taken.validated.taken(), taken.strangers), (0, 0));
+    assert_eq!((taken.validated.taken(), taken.unvalidated), (0, 0));
 }
 
 fn config(name: &str) -> TransportConfig {

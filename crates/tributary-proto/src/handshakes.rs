@@ -7,8 +7,8 @@
 //! attempts on a silent path (`path.rs` of the session) and the messages themselves (the driver sends and receives
 //! those).
 //!
-//! The driver reports what happened with [`Establish::handle`], then carries out what
-//! [`Establish::poll_action`] says.
+//! The driver reports what happened with [`Handshakes::handle`], then carries out what
+//! [`Handshakes::poll_action`] says.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -66,7 +66,7 @@ pub enum Failure {
     Broken,
     /// The peer did not prove that it knows the key: the keys or versions differ, or something else answered, for
     /// example a captive portal.
-    Stranger,
+    Unauthenticated,
     /// The server knows the key and refuses the connection.
     TurnedDown,
     /// The server knows the key but not the session: it was restarted.
@@ -144,7 +144,7 @@ struct Attempt {
 
 /// The attempts of one client's session.
 #[derive(Debug)]
-pub struct Establish {
+pub struct Handshakes {
     attempts: BTreeMap<SubflowId, Attempt>,
     opening: Opening,
     early: bool,
@@ -155,7 +155,7 @@ pub struct Establish {
     actions: VecDeque<Action>,
 }
 
-impl Establish {
+impl Handshakes {
     /// No attempts yet. With `early` the connection whose hello opens the session is a subflow as soon as
     /// the hello has been sent, so that frames follow it at once.
     #[must_use]
@@ -317,8 +317,8 @@ impl Establish {
         *failures = failures.saturating_add(1);
         let (first, last) = match failure {
             Failure::TimedOut | Failure::UnknownSession => return None,
-            Failure::Stranger if self.hurry => (UNAUTHENTICATED_BACKOFF.0, REFUSED.1),
-            Failure::Stranger => UNAUTHENTICATED_BACKOFF,
+            Failure::Unauthenticated if self.hurry => (UNAUTHENTICATED_BACKOFF.0, REFUSED.1),
+            Failure::Unauthenticated => UNAUTHENTICATED_BACKOFF,
             Failure::NobodyListens if self.hurry => return Some(NOBODY_LISTENS_HURRY),
             _ if self.hurry => return Some(REFUSED.0),
             _ => REFUSED,

@@ -3,7 +3,7 @@
 use super::routes;
 use crate::config::Inner;
 use crate::error::NodeError;
-use crate::inner::clamp_segment_size;
+use crate::packet::clamp_segment_size;
 use crate::status::InnerStatus;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
@@ -14,7 +14,7 @@ const QUEUE: u32 = 1024;
 /// Super-frames read before other sources are served.
 const BATCH: usize = 16;
 
-pub(super) struct Inside {
+pub(super) struct TunEnd {
     tun: Tun,
     mtu: usize,
     pool: Rc<Pool>,
@@ -25,7 +25,7 @@ pub(super) struct Inside {
     pub(super) status: InnerStatus,
 }
 
-impl Inside {
+impl TunEnd {
     /// Creates and configures the device, in the calling thread's network namespace.
     pub(super) fn create(inner: &Inner, mtu: usize) -> Result<Self, NodeError> {
         let tun = Tun::create(&inner.tun, true)?;
@@ -101,7 +101,7 @@ fn write_frame(tun: &Tun, frame: &[u8]) -> std::io::Result<()> {
     tun.write(head, tail)
 }
 
-impl AsFd for Inside {
+impl AsFd for TunEnd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.tun.as_fd()
     }

@@ -7,9 +7,9 @@ const INTERVAL: Duration = Duration::from_secs(10);
 
 /// One kind of message.
 #[derive(Debug, Default)]
-pub struct Seldom(Mutex<(Option<Instant>, u64)>);
+pub struct RateLimited(Mutex<(Option<Instant>, u64)>);
 
-impl Seldom {
+impl RateLimited {
     /// Calls `log` unless it was called within the last ten seconds. The argument is a suffix for the message: empty,
     /// or the number of messages left out.
     pub fn tell(&self, log: impl FnOnce(&str)) {
@@ -39,10 +39,10 @@ mod tests {
 
     #[test]
     fn one_message_in_ten_seconds_is_logged_and_the_others_are_counted() {
-        let (seldom, start) = (Seldom::default(), Instant::now());
+        let (limited, start) = (RateLimited::default(), Instant::now());
         let mut told = Vec::new();
         for millis in [0, 10, 9_999, 10_000, 10_001, 30_000, 50_000] {
-            seldom.tell_at(start + Duration::from_millis(millis), |left_out| told.push((millis, left_out)));
+            limited.tell_at(start + Duration::from_millis(millis), |left_out| told.push((millis, left_out)));
         }
         assert_eq!(told, [(0, 0), (10_000, 2), (30_000, 1), (50_000, 0)]);
     }

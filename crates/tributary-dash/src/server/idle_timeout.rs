@@ -16,7 +16,7 @@ use super::slots::Activity;
 const LEAST_RATE: f64 = 500.0;
 
 /// A stream with a limit on the time between two bytes in either direction, and a least rate of what is written.
-pub(super) struct Patient<S> {
+pub(super) struct IdleTimeout<S> {
     stream: S,
     limit: Duration,
     moved: Instant,
@@ -53,7 +53,7 @@ impl Slow {
     }
 }
 
-impl<S> Patient<S> {
+impl<S> IdleTimeout<S> {
     pub(super) fn new(stream: S, limit: Duration, activity: Activity) -> Self {
         let moved = Instant::now();
         let timer = Box::pin(tokio::time::sleep_until(moved + limit));
@@ -98,7 +98,7 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for IdleTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -109,7 +109,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for IdleTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write(cx, data);
         self.judge_write(cx, outcome)
@@ -150,7 +150,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_silent_peer_ends_a_read_and_a_full_pipe_ends_a_write() {
         let (ours, _theirs) = tokio::io::duplex(16);
-        let mut ours = Patient::new(ours, LIMIT, Activity::new());
+        let mut ours = IdleTimeout::new(ours, LIMIT, Activity::new());
         let began = Instant::now();
         let error = ours.read_u8().await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
@@ -163,7 +163,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_peer_that_moves_is_waited_for() {
         let (ours, mut theirs) = tokio::io::duplex(16);
-        let mut ours = Patient::new(ours, LIMIT, Activity::new());
+        let mut ours = IdleTimeout::new(ours, LIMIT, Activity::new());
         let slow = async {
             for byte in 0..4 {
                 tokio::time::sleep(LIMIT - Duration::from_secs(1)).await;
@@ -178,7 +178,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_reads_a_few_bytes_at_a_time_is_not_waited_for_for_ever() {
         let (ours, mut theirs) = tokio::io::duplex(16);
-        let mut ours = Patient::new(ours, LIMIT, Activity::new());
+        let mut ours = IdleTimeout::new(ours, LIMIT, Activity::new());
         let reading = tokio::spawn(async move {
             let mut some = [0; 16];
             loop {

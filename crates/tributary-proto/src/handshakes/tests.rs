@@ -6,10 +6,10 @@ use crate::{Config, Side};
 const WIFI: PathId = PathId(0);
 const LTE: PathId = PathId(1);
 
-/// An [`Establish`] with its session, and a clock in milliseconds.
+/// An [`Handshakes`] with its session, and a clock in milliseconds.
 struct Rig {
     session: Session,
-    establish: Establish,
+    handshakes: Handshakes,
     now: Instant,
     actions: Vec<Action>,
 }
@@ -18,7 +18,7 @@ impl Rig {
     fn new(paths: &[PathId]) -> Self {
         let now = Instant::ZERO;
         let session = Session::new(Side::Client, Config::default(), 1, now).unwrap();
-        let mut rig = Self { session, establish: Establish::new(true), now, actions: Vec::new() };
+        let mut rig = Self { session, handshakes: Handshakes::new(true), now, actions: Vec::new() };
         paths.iter().for_each(|path| rig.session.add_path(now, *path));
         rig.drain();
         rig
@@ -26,15 +26,15 @@ impl Rig {
 
     fn drain(&mut self) {
         while let Some(event) = self.session.poll_event() {
-            self.establish.handle_event(self.now, &event);
+            self.handshakes.handle_event(self.now, &event);
         }
-        while let Some(action) = self.establish.poll_action() {
+        while let Some(action) = self.handshakes.poll_action() {
             self.actions.push(action);
         }
     }
 
     fn report(&mut self, subflow: SubflowId, progress: Progress) {
-        self.establish.handle(self.now, &mut self.session, subflow, progress);
+        self.handshakes.handle(self.now, &mut self.session, subflow, progress);
         self.drain();
     }
 
@@ -50,7 +50,7 @@ impl Rig {
         for _ in 0..milliseconds {
             self.now += Duration::from_millis(1);
             self.session.handle_timeout(self.now);
-            self.establish.handle_timeout(self.now, &mut self.session);
+            self.handshakes.handle_timeout(self.now, &mut self.session);
             self.drain();
         }
     }
@@ -70,7 +70,7 @@ fn a_path_with_a_captive_portal_backs_off_and_the_other_opens_the_session() {
     let mut rig = Rig::new(&[WIFI, LTE]);
     let first = rig.dialled();
     let (portal, slow) = (first[0].1, first[1].1);
-    rig.report(portal, Progress::Failed(Failure::Stranger));
+    rig.report(portal, Progress::Failed(Failure::Unauthenticated));
     rig.pass(200);
     rig.accept(slow);
     let mut tries = 0;
@@ -79,7 +79,7 @@ fn a_path_with_a_captive_portal_backs_off_and_the_other_opens_the_session() {
         for (path, subflow) in rig.dialled() {
             assert_eq!(path, WIFI);
             tries += 1;
-            rig.report(subflow, Progress::Failed(Failure::Stranger));
+            rig.report(subflow, Progress::Failed(Failure::Unauthenticated));
         }
         rig.session.handle_input(rig.now, slow, bytes::Bytes::new()).unwrap();
     }
@@ -94,7 +94,7 @@ fn a_subflow_that_is_refused_after_its_hello_is_not_tried_again_at_once() {
     let (_, subflow) = rig.dialled()[0];
     rig.report(subflow, Progress::Ready);
     rig.report(subflow, Progress::Introduced);
-    rig.report(subflow, Progress::Failed(Failure::Stranger));
+    rig.report(subflow, Progress::Failed(Failure::Unauthenticated));
     assert_eq!(rig.dialled(), []);
     rig.pass(249);
     assert_eq!(rig.dialled(), []);
@@ -106,7 +106,7 @@ fn a_subflow_that_is_refused_after_its_hello_is_not_tried_again_at_once() {
 /// one is down. Then the other one recovers.
 #[test]
 fn resets_do_not_end_a_session() {
-    for forged in [Failure::Broken, Failure::NobodyListens, Failure::Stranger, Failure::Unreachable] {
+    for forged in [Failure::Broken, Failure::NobodyListens, Failure::Unauthenticated, Failure::Unreachable] {
         let mut rig = Rig::new(&[WIFI, LTE]);
         for (_, subflow) in rig.dialled() {
             rig.accept(subflow);
@@ -157,7 +157,7 @@ fn a_refused_path_is_tried_at_short_intervals_while_an_application_waits() {
         [(gone, false, 11, 14), (full, false, 11, 14), (gone, true, 380, 401), (full, true, 90, 101)]
     {
         let mut rig = Rig::new(&[WIFI]);
-        rig.establish.set_hurry(rig.now, &mut rig.session, hurry);
+        rig.handshakes.set_hurry(rig.now, &mut rig.session, hurry);
         rig.drain();
         let mut tries = 0;
         for _ in 0..10_000 {

@@ -7,7 +7,7 @@ from collections.abc import Callable
 LINES_PER_SECOND = 20
 
 
-class Seldom(logging.Filter):
+class RateLimited(logging.Filter):
     """Passes 20 lines of each message in a second. The next line that passes says how many did not."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -2,12 +2,12 @@
 
 import logging
 
-from tributary_controller.seldom import LINES_PER_SECOND, Seldom
+from tributary_controller.rate_limited import LINES_PER_SECOND, RateLimited
 
 
 def test_a_flood_of_one_message_is_counted_and_others_pass() -> None:
     now = 0.0
-    limit = Seldom(lambda: now)
+    limit = RateLimited(lambda: now)
 
     def said(text: str, *values: object) -> str | None:
         record = logging.LogRecord("test", logging.INFO, "", 0, text, values, None)
