@@ -8,7 +8,7 @@ mod coding;
 use bytes::{Bytes, BytesMut};
 use tributary_link::{Column, Direction, Scenario, TableLayout, TimeUnit, Trace, TraceTable, TraceTime};
 use tributary_player::dash;
-use tributary_proto::wire::{Control, DecodeError, Decoder, Item, encode_control, encode_segment_head};
+use tributary_proto::wire::{Control, DecodeError, Decoder, Ecn, Item, encode_control, encode_segment_head};
 use tributary_proto::{Config, Event, Session, Side};
 use tributary_types::{Instant, PathId, StreamId, SubflowId};
 
@@ -133,7 +133,17 @@ fn drain(session: &mut Session, now: Instant, writes: bool, known: &mut Vec<Stre
                     answer(session, stream);
                 }
             }
-            Event::StreamReadable(stream) => while let Ok(Some(_)) = session.read(stream) {},
+            Event::FlowOpened(flow) => {
+                known.push(flow);
+                if writes {
+                    let _ = session.send_datagram(now, flow, &[42; 1200], Ecn::Capable0);
+                    let _ = session.finish(flow);
+                }
+            }
+            Event::StreamReadable(stream) => {
+                while let Ok(Some(_)) = session.read(stream) {}
+                while let Ok(Some(_)) = session.recv_datagram(stream) {}
+            }
             _ => {}
         }
     }

@@ -32,8 +32,8 @@ pub struct Config {
     pub coupled: bool,
     /// Streams the peer may have open at once.
     pub max_streams: u32,
-    /// Streams that this side opens in the life of a session at most, up to 2³¹, because their identifiers have 32 bits and
-    /// none is used twice.
+    /// Streams that this side opens in the life of a session at most, up to 2³⁰, because their identifiers have 31 bits and
+    /// none is used twice. The same limit holds for flows of datagrams.
     pub stream_numbers: u32,
     /// Subflows open at once, over all paths.
     pub max_subflows: usize,
@@ -57,7 +57,7 @@ impl Default for Config {
             short_queues: false,
             coupled: false,
             max_streams: 1024,
-            stream_numbers: 1 << 31,
+            stream_numbers: 1 << 30,
             max_subflows: 16,
             idle_timeout: Duration::from_secs(30),
             keep_alive: Duration::from_secs(10),
@@ -111,7 +111,7 @@ impl Config {
         within("receive_credit", self.receive_credit, 256 << 10, 1 << 30)?;
         within("send_buffer", self.send_buffer as u64, 64 << 10, 1 << 30)?;
         within("max_streams", u64::from(self.max_streams), 1, 1 << 20)?;
-        within("stream_numbers", u64::from(self.stream_numbers), 1, 1 << 31)?;
+        within("stream_numbers", u64::from(self.stream_numbers), 1, 1 << 30)?;
         within("max_subflows", self.max_subflows as u64, 1, 64)?;
         self.weights.check()?;
         if scheduler::is_known(&self.scheduler) {

@@ -58,7 +58,9 @@ pub enum Event {
     },
     /// The peer opened a stream.
     StreamOpened(StreamId),
-    /// There is data to read.
+    /// The peer opened a flow of datagrams.
+    FlowOpened(StreamId),
+    /// There is data, or a datagram, to read.
     StreamReadable(StreamId),
     /// There is room to write.
     StreamWritable(StreamId),

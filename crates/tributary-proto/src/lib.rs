@@ -14,6 +14,7 @@ mod bound;
 mod config;
 pub mod coupling;
 mod event;
+pub mod flow;
 pub mod handshakes;
 pub mod liveness;
 mod numbers;

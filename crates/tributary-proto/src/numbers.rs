@@ -1,5 +1,5 @@
 //! A set of data sequence numbers: a cumulative number and the ranges above it. The receiver keeps which segments
-//! have arrived in it, the sender which ones are acknowledged.
+//! have arrived in it, and which bytes of a flow of datagrams; the sender which segments are acknowledged.
 //!
 //! Adding a range takes time for what is new in it and for the ranges that it joins, not for what was there already, so
 //! that a peer which repeats a long range costs nothing.
@@ -28,6 +28,11 @@ impl NumberSet {
     /// Ranges above it, ascending, half-open.
     pub fn ranges(&self) -> impl Iterator<Item = (DataSeq, DataSeq)> + '_ {
         self.ranges.iter().map(|(&start, &end)| (DataSeq(start), DataSeq(end)))
+    }
+
+    /// Number of ranges above it.
+    pub fn gaps(&self) -> usize {
+        self.ranges.len()
     }
 
     /// Whether `seq` is near enough to be accepted; bounds the ranges held.

@@ -285,6 +285,11 @@ pub trait Scheduler: Debug + Send {
         subflows: &[SubflowView],
     ) -> Option<Assignment>;
 
+    /// Whether it sends segments with a priority ahead of bulk that is numbered already.
+    fn prioritises(&self) -> bool {
+        false
+    }
+
     /// Handles a notification.
     fn on_event(&mut self, now: Instant, event: SchedulerEvent);
 

@@ -5,6 +5,8 @@
 //! buffer: a segment is held until the peer has acknowledged it.
 
 mod abandon;
+mod datagrams;
+mod flows;
 mod room;
 mod segment;
 mod stream;
@@ -18,8 +20,10 @@ use tributary_types::{DataSeq, Instant, StreamId};
 use crate::numbers::NumberSet;
 use crate::wire::{MAX_OUTSTANDING, MAX_SEGMENT, SegmentHead, SegmentKind, Settings};
 use crate::work::step;
+pub(crate) use datagrams::FlowQueue;
 pub(crate) use segment::Segment;
 pub use segment::SegmentCopy;
+use stream::Numbered;
 pub(crate) use stream::SendStream;
 use turns::Turns;
 
@@ -204,7 +208,8 @@ impl SendBuffer {
             if let Some(next) = stream.expires() {
                 self.expiring.insert((next, id));
             }
-            if messages > 0 {
+            let of_datagrams = stream.flow.is_some();
+            if messages > 0 && !of_datagrams {
                 each(id, messages, bytes);
             }
             self.settle(id); // Only the end of the stream may be left to send.
@@ -303,8 +308,11 @@ impl SendBuffer {
             }
             let priority = stream_priority(&self.streams, id);
             let most = if priority > 0 { left } else { left.min(self.bulk_credit()) };
+            if self.streams.get(&id).is_some_and(|stream| stream.first_datagram() as u64 > self.credit()) {
+                break; // A datagram is not divided; credit comes.
+            }
             let bytes = self.number(id, segment.min(usize::try_from(most).unwrap_or(usize::MAX)));
-            left -= bytes;
+            left = left.saturating_sub(bytes); // A datagram may be longer.
             self.share(priority, bytes);
         }
         (first, self.end(), self.numbered - loaded_before)
@@ -315,16 +323,17 @@ impl SendBuffer {
         step();
         let open = self.open_credit();
         let stream = self.streams.get_mut(&id).expect("a stream in the queue is held");
-        let offset = stream.offset;
         let numbered = stream.number(most, open);
         self.turns.requeue(id, stream, open);
-        let (payload, fin) = numbered.expect("a stream in the queue has bytes and credit, or an end");
-        let length = payload.len() as u32;
-        self.numbered += u64::from(length);
+        let Numbered { kind, payload, deadline } =
+            numbered.expect("a stream in the queue has bytes and credit, or an end");
+        let length = payload.len() as u64;
+        self.numbered += length;
         self.unnumbered -= payload.len();
         self.settle(id);
-        self.append(id, SegmentKind::Data { offset, length, fin }, payload);
-        u64::from(length)
+        self.append(id, kind, payload);
+        self.segments.back_mut().expect("it was just appended").deadline = deadline;
+        length
     }
 
     /// The first stream, or the first one of the lowest priority when others had more than their share. Bulk without
@@ -407,6 +416,11 @@ impl SendBuffer {
                 let id = segment.head.stream;
                 if let Some(stream) = streams.get_mut(&id) {
                     stream.unacknowledged -= 1;
+                    if let (SegmentKind::Datagrams { offset: 0, .. }, Some(flow)) =
+                        (segment.head.kind, &mut stream.flow)
+                    {
+                        flow.begun = true;
+                    }
                     on_stream(id);
                 }
             }

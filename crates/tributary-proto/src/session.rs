@@ -7,6 +7,7 @@
 
 mod application;
 mod credit;
+mod datagrams;
 mod error;
 mod input;
 mod memory;
@@ -29,7 +30,7 @@ use crate::receive::{Pins, RecvStream};
 use crate::scheduler::{self, Scheduler, SchedulerEvent, SubflowView};
 use crate::send::{SendBuffer, SendStream};
 use crate::subflow::{Subflow, SubflowInfo, SubflowStats};
-use crate::wire::{MAX_ACK_SUBFLOWS, Settings};
+use crate::wire::{FIRST_FLOW, MAX_ACK_SUBFLOWS, Settings};
 pub use application::{GATHER_BELOW, OpenStreamError, ReadError, WriteError};
 pub use error::{OpenError, ProtocolError};
 pub use input::PART;
@@ -156,9 +157,12 @@ pub struct Session {
     served: Option<StreamId>,
     /// The newest time that the session was told.
     clock: Instant,
-    /// One past the highest identifier that was used, or more than 32 bits when all are.
+    /// One past the highest identifier that was used, or more than there are when all are; the same for flows of
+    /// datagrams.
     next_own_stream: u64,
     next_peer_stream: u64,
+    next_own_flow: u64,
+    next_peer_flow: u64,
     open_own: u32,
     open_peer: u32,
     control: BytesMut,
@@ -222,6 +226,8 @@ impl Session {
             clock: now,
             next_own_stream: u64::from(side.parity()),
             next_peer_stream: u64::from(1 - side.parity()),
+            next_own_flow: u64::from(FIRST_FLOW + side.parity()),
+            next_peer_flow: u64::from(FIRST_FLOW + 1 - side.parity()),
             open_own: 0,
             open_peer: 0,
             control: BytesMut::new(),

@@ -9,6 +9,7 @@ mod speed;
 use core::time::Duration;
 use std::collections::VecDeque;
 
+use bytes::{Bytes, BytesMut};
 use tributary_types::{Bitrate, DataSeq, DataSize, Instant, PathId, SubflowId};
 
 use crate::scheduler::SubflowView;
@@ -107,6 +108,8 @@ pub(crate) struct Subflow {
     pub id: SubflowId,
     pub path: PathId,
     pub decoder: Decoder,
+    /// The segment of datagrams that is arriving in pieces.
+    assembly: BytesMut,
     /// Bytes it can take soon: the driver's last value, less what was sent since.
     pub room: usize,
     pub info: SubflowInfo,
@@ -166,6 +169,7 @@ impl Subflow {
             id,
             path,
             decoder: Decoder::default(),
+            assembly: BytesMut::new(),
             room: 0,
             info: SubflowInfo::default(),
             arrived: 0,
@@ -224,6 +228,20 @@ impl Subflow {
         self.in_flight += u64::from(bytes);
         self.stats.sent += u64::from(bytes);
         self.stats.sent
+    }
+
+    /// Puts a segment of datagrams together from its pieces, which come in order. Returns it when it is whole, and whether
+    /// it was copied.
+    pub fn assemble(&mut self, (at, length): (u32, u32), piece: Bytes, last: bool) -> Option<(Bytes, bool)> {
+        if at == 0 && last {
+            return Some((piece, false));
+        }
+        if at == 0 {
+            self.assembly.clear();
+            self.assembly.reserve(length as usize);
+        }
+        self.assembly.extend_from_slice(&piece);
+        last.then(|| (self.assembly.split().freeze(), true))
     }
 
     /// The peer is to be told that the path of another subflow was removed.
@@ -388,15 +406,24 @@ impl Subflow {
         usize::try_from(most.saturating_sub(self.in_flight)).unwrap_or(usize::MAX)
     }
 
+    /// The rate that its congestion window allows.
+    fn window_rate(&self) -> Option<Bitrate> {
+        Bitrate::of(DataSize::from_bytes(self.info.cwnd), self.info.srtt)
+    }
+
+    /// What it could carry, although the application sends less.
+    pub fn possible_rate(&self, now: Instant) -> Option<Bitrate> {
+        self.best_rate(now).max(self.window_rate())
+    }
+
     pub fn view(&self, now: Instant) -> SubflowView {
         let srtt = self.delivery_delay();
-        let window_rate = || Bitrate::of(DataSize::from_bytes(self.info.cwnd), self.info.srtt);
         let busy = !self.outstanding.is_empty();
         let over =
             |span| busy.then(|| self.recent.rate(now, self.delivered(), self.info.min_rtt, span)).flatten();
         let stale = !busy && now.saturating_since(self.last_progress) >= RATE_STALE;
         let best = if stale { self.speed.best(now) } else { None };
-        let rate = over(RecentRate::SPAN).or(self.rate.max(best)).or_else(window_rate);
+        let rate = over(RecentRate::SPAN).or(self.rate.max(best)).or_else(|| self.window_rate());
         let min_rtt = if self.info.min_rtt.is_zero() { self.info.srtt } else { self.info.min_rtt };
         SubflowView {
             id: self.id,

@@ -4,6 +4,7 @@
 //! sequence number and is a *segment*; the others describe state and are repeated when it changes.
 //! Not here: the handshake that opens a subflow, which belongs to the runtime.
 
+mod datagrams;
 mod decode;
 mod encode;
 mod varint;
@@ -11,6 +12,8 @@ mod varint;
 use bytes::Bytes;
 use tributary_types::{DataSeq, PathId, StreamId, SubflowId};
 
+pub use datagrams::{Ecn, MAX_DATAGRAM, MAX_PREFIX};
+pub(crate) use datagrams::{are_datagrams, encode_prefix, next_datagram};
 pub use decode::{DecodeError, Decoder, Item};
 pub use encode::{Head, encode_control, encode_segment_head};
 
@@ -32,6 +35,14 @@ pub const MAX_ACK_RANGES: usize = 64;
 pub const MAX_ACK_SUBFLOWS: usize = 32;
 /// Most bytes of a close reason.
 pub const MAX_REASON: usize = 256;
+/// Streams from this identifier on are flows of datagrams. Frames that only flows have name them without it.
+pub const FIRST_FLOW: u32 = 1 << 31;
+
+/// Whether a stream is a flow of datagrams.
+#[must_use]
+pub fn is_flow(id: StreamId) -> bool {
+    id.0 >= FIRST_FLOW
+}
 
 /// Head of a segment: its meaning, and the position of its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +80,22 @@ pub enum SegmentKind {
         /// Payload bytes of the data segment, which are not sent; at most [`MAX_SEGMENT`].
         length: u32,
     },
+    /// Whole datagrams of a flow, each behind its length ([`Ecn`]), at `offset` of all that the flow has sent.
+    Datagrams {
+        /// Byte offset in the flow.
+        offset: u64,
+        /// Payload bytes, at most [`MAX_SEGMENT`].
+        length: u32,
+        /// They are delivered after everything below `offset`, and not as they arrive.
+        in_order: bool,
+    },
+    /// In place of datagrams whose deadline has passed.
+    Skip {
+        /// Byte offset in the flow.
+        offset: u64,
+        /// Payload bytes that are not sent; at most [`MAX_SEGMENT`].
+        length: u32,
+    },
     /// The receiver no longer reads the stream.
     Stop {
         /// Application code.
@@ -79,6 +106,17 @@ pub enum SegmentKind {
         /// First offset that may not be sent.
         limit: u64,
     },
+}
+
+impl SegmentKind {
+    /// Payload bytes that follow the head.
+    #[must_use]
+    pub fn payload(&self) -> u32 {
+        match *self {
+            Self::Data { length, .. } | Self::Datagrams { length, .. } => length,
+            _ => 0,
+        }
+    }
 }
 
 /// A frame that is not a segment: state, repeated rather than retransmitted.

@@ -7,6 +7,7 @@ use tributary_types::Instant;
 
 use super::pins::{Pin, Pins};
 use crate::bound::Bound;
+use crate::numbers::NumberSet;
 use crate::work::step;
 
 /// Slices shorter than this are copied: the copy is cheap, and bookkeeping for a slice would cost as much.
@@ -16,9 +17,9 @@ const GATHERED: usize = 64 * 1024;
 
 /// A waiting piece of payload, and the block that it pins unless it is a copy.
 #[derive(Debug)]
-struct Held {
-    bytes: Bytes,
-    pin: Option<Pin>,
+pub(super) struct Held {
+    pub bytes: Bytes,
+    pub pin: Option<Pin>,
 }
 
 /// Effect of a piece of payload.
@@ -33,13 +34,15 @@ pub(crate) struct Incoming {
 /// The receiving half of one stream.
 #[derive(Debug)]
 pub(crate) struct RecvStream {
-    ready: VecDeque<Held>,
+    pub(super) ready: VecDeque<Held>,
     /// In-order bytes behind `ready`, copied together.
     gathered: BytesMut,
     /// Pieces ahead of `next` by their offsets, without overlap.
-    ahead: BTreeMap<u64, Held>,
+    pub(super) ahead: BTreeMap<u64, Held>,
     /// First byte offset not yet in order.
-    next: u64,
+    pub(super) next: u64,
+    /// A flow of datagrams: the byte offsets that have arrived, delivered or not.
+    pub(super) arrived: NumberSet,
     /// Bytes the application has taken.
     pub consumed: u64,
     /// First offset the peer may not send.
@@ -57,7 +60,7 @@ pub(crate) struct RecvStream {
     /// One past the highest offset seen in a segment: the peer has numbered everything below.
     top: u64,
     /// Bytes that have been counted against the session's credit.
-    counted: u64,
+    pub(super) counted: u64,
     pub end: Option<u64>,
     pub reset: Option<u32>,
     /// The application has stopped reading: arriving bytes are counted and discarded.
@@ -79,6 +82,7 @@ impl RecvStream {
             gathered: BytesMut::new(),
             ahead: BTreeMap::new(),
             next: 0,
+            arrived: NumberSet::default(),
             consumed: 0,
             limit,
             told: 0,
@@ -183,14 +187,26 @@ impl RecvStream {
     /// block nor an entry each.
     fn put_in_order(&mut self, piece: Bytes, pins: &mut Pins) {
         self.next += piece.len() as u64;
-        let behind = self.is_unread();
-        let pin = if behind && piece.len() < COPY_BELOW { None } else { pins.hold(self.keeps_up()) };
+        let pin = self.pin(&piece, pins);
         if pin.is_some() {
             self.close_gathered();
             self.ready.push_back(Held { bytes: piece, pin });
         } else {
             self.gather(&piece);
         }
+    }
+
+    /// Pins the block of a piece that can be read; `None` if it must be copied.
+    fn pin(&self, piece: &Bytes, pins: &mut Pins) -> Option<Pin> {
+        let behind = self.is_unread();
+        if behind && piece.len() < COPY_BELOW { None } else { pins.hold(self.keeps_up()) }
+    }
+
+    /// Holds a piece in its block, or a copy of it.
+    pub(super) fn hold(&self, piece: Bytes, pins: &mut Pins) -> Held {
+        let pin = self.pin(&piece, pins);
+        let bytes = if pin.is_some() { piece } else { Bytes::copy_from_slice(&piece) };
+        Held { bytes, pin }
     }
 
     /// Copies in-order bytes into the gathered chunk.
@@ -264,6 +280,7 @@ impl RecvStream {
     pub fn discard(&mut self, pins: &mut Pins) -> u64 {
         let mut bytes = self.gathered.len();
         self.gathered = BytesMut::new();
+        self.arrived = NumberSet::default();
         let ahead = std::mem::take(&mut self.ahead).into_values();
         for held in self.ready.drain(..).chain(ahead) {
             bytes += held.bytes.len();
@@ -284,8 +301,8 @@ impl RecvStream {
         if self.stopped || self.reset.is_some() { 0 } else { self.counted.saturating_sub(self.next) }
     }
 
-    /// Pieces held ahead of order.
+    /// Pieces held ahead of order, and gaps between datagrams.
     pub fn ahead(&self) -> usize {
-        self.ahead.len()
+        self.ahead.len() + self.arrived.gaps()
     }
 }

@@ -327,6 +327,10 @@ impl Scheduler for Prioritised {
             .or_else(|| self.next_bulk(now, window, subflows))
     }
 
+    fn prioritises(&self) -> bool {
+        true
+    }
+
     fn on_event(&mut self, now: Instant, event: SchedulerEvent) {
         match event {
             SchedulerEvent::Loaded { first, end } if std::mem::take(&mut self.asked) => {

@@ -16,6 +16,8 @@ pub(crate) struct Segment {
     /// The stream's priority when the segment was numbered.
     pub priority: u8,
     pub acknowledged: bool,
+    /// Datagrams: nothing of them is sent from this time on.
+    pub deadline: Option<Instant>,
     /// The segment of the same stream that was numbered before this one.
     pub previous: Option<DataSeq>,
     /// Times it was sent.
@@ -41,6 +43,7 @@ impl Segment {
             payload,
             priority: 0,
             acknowledged: false,
+            deadline: None,
             previous: None,
             sends: 0,
             copies: [None; COPIES],
@@ -49,8 +52,22 @@ impl Segment {
 
     /// Its stream is abandoned: data becomes a void of the same length. Returns the payload bytes that it held.
     pub fn abandon(&mut self) -> usize {
-        if let SegmentKind::Data { length, .. } = self.head.kind {
+        if let SegmentKind::Data { length, .. } | SegmentKind::Datagrams { length, .. } = self.head.kind {
             self.head.kind = SegmentKind::Void { length };
+        }
+        std::mem::take(&mut self.payload).len()
+    }
+
+    /// Whether it holds datagrams that are too late.
+    pub fn is_late(&self, now: Instant) -> bool {
+        matches!(self.head.kind, SegmentKind::Datagrams { .. })
+            && self.deadline.is_some_and(|deadline| deadline <= now)
+    }
+
+    /// Its datagrams are too late. Returns the payload bytes that it held.
+    pub fn skip(&mut self) -> usize {
+        if let SegmentKind::Datagrams { offset, length, .. } = self.head.kind {
+            self.head.kind = SegmentKind::Skip { offset, length };
         }
         std::mem::take(&mut self.payload).len()
     }

@@ -6,6 +6,9 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 use tributary_types::{DataSeq, Instant};
 
+use super::datagrams::FlowQueue;
+use crate::wire::{Ecn, SegmentKind};
+
 /// Blocks writes are gathered in, and those of a stream with little to send. Many streams that send a little now and then
 /// would otherwise hold a large block each.
 const BLOCK: usize = 256 * 1024;
@@ -17,6 +20,15 @@ struct Chunk {
     bytes: Bytes,
     /// Deadline of a message. `None` once a part of it was numbered.
     deadline: Option<Instant>,
+}
+
+/// A segment that a stream has cut.
+#[derive(Debug)]
+pub(crate) struct Numbered {
+    pub kind: SegmentKind,
+    pub payload: Bytes,
+    /// When its datagrams are too late.
+    pub deadline: Option<Instant>,
 }
 
 /// A stream's place in the queue of streams with bytes to number: its priority, the highest first, and a number.
@@ -59,6 +71,8 @@ pub(crate) struct SendStream {
     pub newest: Option<DataSeq>,
     /// All blocks of small writes have one size, so that segments do not depend on the sizes of the writes.
     pub equal_blocks: bool,
+    /// The datagrams, if it is a flow; nothing else is written to it then.
+    pub flow: Option<Box<FlowQueue>>,
     chunks: VecDeque<Chunk>,
     /// No message expires before this.
     expires: Option<Instant>,
@@ -85,6 +99,7 @@ impl SendStream {
             end_turn: None,
             newest: None,
             equal_blocks: false,
+            flow: None,
             chunks: VecDeque::new(),
             expires: None,
             tail: BytesMut::new(),
@@ -144,6 +159,39 @@ impl SendStream {
         self.chunks.push_back(Chunk { bytes, deadline });
     }
 
+    /// The same for a flow of datagrams.
+    pub fn flow(credit: u64, queue: FlowQueue) -> Self {
+        let priority = queue.treatment.priority;
+        Self { flow: Some(Box::new(queue)), ..Self::unsolicited(priority, credit) }
+    }
+
+    /// Whether it is a flow of datagrams that this side has not ended, and that the peer receives.
+    pub fn takes_datagrams(&self) -> bool {
+        self.flow.is_some() && !self.fin_wanted && self.stopped.is_none()
+    }
+
+    /// Queues a datagram; returns its bytes, with its length, and whether no other one can expire before it.
+    pub fn push_datagram(&mut self, datagram: &[u8], ecn: Ecn, deadline: Instant) -> (usize, bool) {
+        let Some(flow) = &mut self.flow else { return (0, false) };
+        let bytes = flow.push(datagram, ecn, deadline);
+        self.unnumbered += bytes;
+        let first = self.expires.is_none();
+        self.expires.get_or_insert(deadline);
+        (bytes, first)
+    }
+
+    /// Drops the first datagram that is not numbered; returns its bytes, 0 if there is none.
+    pub fn drop_datagram(&mut self) -> usize {
+        let bytes = self.flow.as_mut().map_or(0, |flow| flow.drop_first());
+        self.unnumbered -= bytes;
+        bytes
+    }
+
+    /// Bytes that the first datagram needs; 0 for a stream of bytes.
+    pub fn first_datagram(&self) -> usize {
+        self.flow.as_ref().map_or(0, |flow| flow.first())
+    }
+
     /// When the next message may expire.
     pub fn expires(&self) -> Option<Instant> {
         self.expires
@@ -151,6 +199,12 @@ impl SendStream {
 
     /// Drops the messages whose deadline has passed. Returns their number and their bytes.
     pub fn expire(&mut self, now: Instant) -> (u32, usize) {
+        if let Some(flow) = &mut self.flow {
+            let (datagrams, bytes) = flow.expire(now);
+            self.unnumbered -= bytes;
+            self.expires = flow.expires();
+            return (datagrams, bytes);
+        }
         let (mut messages, mut bytes) = (0, 0);
         self.chunks.retain(|chunk| {
             let expired = chunk.deadline.is_some_and(|deadline| deadline <= now);
@@ -199,8 +253,9 @@ impl SendStream {
 
     /// Bytes that may be numbered within the stream's credit. `open`: how far it may use its initial credit.
     pub fn sendable(&self, open: u64) -> u64 {
-        let limit = self.limit.max(self.unsolicited.min(open));
-        (self.unnumbered as u64).min(limit.saturating_sub(self.offset))
+        let limit = self.limit.max(self.unsolicited.min(open)).saturating_sub(self.offset);
+        // A datagram is not divided.
+        if self.first_datagram() as u64 > limit { 0 } else { (self.unnumbered as u64).min(limit) }
     }
 
     /// Whether only the end of the stream is left to number.
@@ -208,16 +263,25 @@ impl SendStream {
         self.fin_wanted && !self.fin_numbered && self.unnumbered == 0
     }
 
-    /// Takes the payload of the next segment, at most `most` bytes, and whether the stream ends
-    /// after it. `None` when nothing may be numbered.
-    pub fn number(&mut self, most: usize, open: u64) -> Option<(Bytes, bool)> {
+    /// Takes the next segment, of at most `most` bytes, or one datagram that is longer. `None` when nothing may be
+    /// numbered.
+    pub fn number(&mut self, most: usize, open: u64) -> Option<Numbered> {
         if self.only_fin() {
             self.fin_numbered = true;
-            return Some((Bytes::new(), true));
+            return Some(self.numbered(Bytes::new()));
         }
         let take = most.min(usize::try_from(self.sendable(open)).unwrap_or(usize::MAX));
         if take == 0 {
             return None;
+        }
+        if let Some(flow) = &mut self.flow {
+            let in_order = flow.in_order();
+            let (payload, deadline) = flow.take(take)?;
+            let (offset, length) = (self.offset, payload.len() as u32);
+            self.offset += u64::from(length);
+            self.unnumbered -= payload.len();
+            let kind = SegmentKind::Datagrams { offset, length, in_order };
+            return Some(Numbered { kind, payload, deadline: Some(deadline) });
         }
         if self.chunks.is_empty() {
             let take = take.min(self.tail.len());
@@ -233,17 +297,21 @@ impl SendStream {
         Some(self.numbered(payload))
     }
 
-    fn numbered(&mut self, payload: Bytes) -> (Bytes, bool) {
+    fn numbered(&mut self, payload: Bytes) -> Numbered {
+        let (offset, length) = (self.offset, payload.len() as u32);
         self.offset += payload.len() as u64;
         self.unnumbered -= payload.len();
         let fin = self.fin_wanted && self.unnumbered == 0;
         self.fin_numbered |= fin;
-        (payload, fin)
+        Numbered { kind: SegmentKind::Data { offset, length, fin }, payload, deadline: None }
     }
 
     /// Drops what is not numbered; returns the bytes.
     pub fn clear(&mut self) -> usize {
         self.chunks.clear();
+        if let Some(flow) = &mut self.flow {
+            flow.clear();
+        }
         self.expires = None;
         self.tail = BytesMut::new();
         std::mem::take(&mut self.unnumbered)

@@ -84,6 +84,11 @@ impl Turns {
         (self.prioritised, self.bulk)
     }
 
+    /// Number of ready streams.
+    pub fn waiting(&self) -> u64 {
+        self.ready.len() as u64
+    }
+
     /// The oldest stream of which only the end is left.
     pub fn first_end(&self) -> Option<StreamId> {
         self.ends.first_key_value().map(|(_, id)| *id)

@@ -9,9 +9,9 @@ use tributary_types::{Instant, StreamId};
 use super::writers::WRITES_AGAIN;
 use super::{Life, Session};
 use crate::event::Event;
-use crate::receive::RecvStream;
+use crate::receive::{Pins, RecvStream};
 use crate::send::SendStream;
-use crate::wire::SegmentKind;
+use crate::wire::{SegmentKind, is_flow};
 
 /// A write shorter than this, in bytes, is copied, together with those before and after it; a longer chunk is kept as it
 /// is.
@@ -88,20 +88,26 @@ impl Session {
     /// # Errors
     /// [`OpenStreamError`].
     pub fn open_stream(&mut self, priority: u8) -> Result<StreamId, OpenStreamError> {
-        if self.life != Life::Open {
-            return Err(OpenStreamError::Closed);
-        }
-        if self.streams_left() == 0 {
-            return Err(OpenStreamError::UsedUp);
-        }
-        if self.open_own >= self.peer.max_streams {
-            return Err(OpenStreamError::TooMany(self.peer.max_streams));
-        }
+        self.may_open(self.streams_left())?;
         let id = StreamId(u32::try_from(self.next_own_stream).expect("a stream is left"));
         self.next_own_stream += 2;
         self.open_own += 1;
         self.insert_stream(id, priority);
         Ok(id)
+    }
+
+    /// Whether this side may open another stream or flow, of which `left` are left.
+    pub(super) fn may_open(&self, left: u32) -> Result<(), OpenStreamError> {
+        if self.life != Life::Open {
+            return Err(OpenStreamError::Closed);
+        }
+        if left == 0 {
+            return Err(OpenStreamError::UsedUp);
+        }
+        if self.open_own >= self.peer.max_streams {
+            return Err(OpenStreamError::TooMany(self.peer.max_streams));
+        }
+        Ok(())
     }
 
     /// Streams that this side can still open before every identifier is used.
@@ -130,7 +136,11 @@ impl Session {
     }
 
     pub(super) fn insert_stream(&mut self, id: StreamId, priority: u8) {
-        self.send.open(id, SendStream::unsolicited(priority, self.peer.stream_credit));
+        self.insert(id, SendStream::unsolicited(priority, self.peer.stream_credit));
+    }
+
+    pub(super) fn insert(&mut self, id: StreamId, sending: SendStream) {
+        self.send.open(id, sending);
         let credit = self.granted.settings.stream_credit;
         self.receive.insert(id, RecvStream::new(credit, self.config.receive_credit));
         self.commit(id);
@@ -148,7 +158,7 @@ impl Session {
         let stream = self.send.streams.get(&id).ok_or(WriteError::NotOpen)?;
         match stream.stopped {
             Some(code) => Err(WriteError::Stopped(code)),
-            None if stream.fin_wanted => Err(WriteError::NotOpen),
+            None if stream.fin_wanted || stream.flow.is_some() => Err(WriteError::NotOpen),
             None => match self.room(stream) {
                 0 => {
                     self.block(id, 1);
@@ -259,7 +269,8 @@ impl Session {
     /// # Errors
     /// [`WriteError`] as for a write, but never `Blocked`.
     pub fn finish(&mut self, id: StreamId) -> Result<(), WriteError> {
-        match self.writable(id) {
+        let flow = self.send.streams.get(&id).is_some_and(SendStream::takes_datagrams);
+        match if flow && self.life == Life::Open { Ok(0) } else { self.writable(id) } {
             Ok(_) | Err(WriteError::Blocked) => {
                 self.send.finish(id);
                 Ok(())
@@ -304,6 +315,22 @@ impl Session {
     /// # Errors
     /// As [`Self::read`].
     pub fn read_most(&mut self, id: StreamId, most: usize) -> Result<Option<Bytes>, ReadError> {
+        if is_flow(id) {
+            return Err(ReadError::NotOpen);
+        }
+        self.read_with(id, |stream, pins| {
+            let chunk = stream.read(pins, most)?;
+            let bytes = chunk.len() as u64;
+            Some((chunk, bytes))
+        })
+    }
+
+    /// As [`Self::read`]; `read` takes something from the stream and says how many of its bytes that was.
+    pub(super) fn read_with<T>(
+        &mut self,
+        id: StreamId,
+        read: impl FnOnce(&mut RecvStream, &mut Pins) -> Option<(T, u64)>,
+    ) -> Result<Option<T>, ReadError> {
         let closed = self.life == Life::Closed;
         let stream = self.receive.get_mut(&id).ok_or(ReadError::NotOpen)?;
         if let Some(code) = stream.reset {
@@ -311,10 +338,10 @@ impl Session {
             self.collect(id);
             return Err(ReadError::Reset(code));
         }
-        if let Some(chunk) = stream.read(&mut self.pins, most) {
-            self.consumed(chunk.len() as u64);
+        if let Some((taken, bytes)) = read(stream, &mut self.pins) {
+            self.consumed(bytes);
             self.was_read(id);
-            return Ok(Some(chunk));
+            return Ok(Some(taken));
         }
         if stream.at_end() {
             stream.done = true;

@@ -3,7 +3,7 @@
 use thiserror::Error;
 use tributary_types::{StreamId, SubflowId};
 
-use crate::wire::DecodeError;
+use crate::wire::{DecodeError, MAX_DATAGRAM};
 
 /// Why a subflow cannot join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -46,6 +46,15 @@ pub enum ProtocolError {
     /// Bytes past the end, or a second, different end.
     #[error("the peer moved the end of {0}")]
     EndMoved(StreamId),
+    /// Bytes of a stream on a flow of datagrams.
+    #[error("the peer sent bytes on {0}, which carries datagrams")]
+    BytesOnFlow(StreamId),
+    /// A segment of a flow that is not whole datagrams, or has one that is too long.
+    #[error("the peer sent a segment on {0} that is not whole datagrams of at most {MAX_DATAGRAM} bytes")]
+    NoDatagrams(StreamId),
+    /// Datagrams at an offset that others have, with another number.
+    #[error("the peer sent datagrams on {0} at an offset that others have")]
+    DatagramsOverlap(StreamId),
     /// Acknowledged data that was never sent.
     #[error("the peer acknowledged a segment that was never sent")]
     AckUnsent,

@@ -10,7 +10,7 @@ use crate::event::Event;
 use crate::path::PathAction;
 use crate::scheduler::SchedulerEvent;
 use crate::send::SendStream;
-use crate::wire::{Ack, Control, Item, MAX_AHEAD, SegmentHead, SegmentKind, Settings};
+use crate::wire::{Ack, Control, Item, MAX_AHEAD, SegmentHead, SegmentKind, Settings, is_flow};
 use crate::work::step;
 
 /// Acknowledgements are delayed by this time.
@@ -267,7 +267,7 @@ impl Session {
         if copy {
             self.stats.duplicates += length;
         } else {
-            self.fresh_segment(head, at, piece, last)?;
+            self.fresh_segment(id, (head, at, piece, last))?;
         }
         let unfinished = self.receive.get(&head.stream).is_some_and(|stream| !stream.complete());
         if let Some(subflow) = self.subflows.get_mut(&id) {
@@ -296,17 +296,25 @@ impl Session {
 
     fn fresh_segment(
         &mut self,
-        head: SegmentHead,
-        at: u32,
-        piece: Bytes,
-        last: bool,
+        on: SubflowId,
+        (head, at, piece, last): (SegmentHead, u32, Bytes, bool),
     ) -> Result<(), ProtocolError> {
         let id = head.stream;
         let known = self.stream_from_peer(id)?;
         match (head.kind, known) {
             // Count the whole segment, so that pieces that arrive again on another subflow count once.
-            (SegmentKind::Data { length, .. } | SegmentKind::Void { length }, Known::Refused) if last => {
-                self.throw_away(u64::from(length));
+            (
+                SegmentKind::Data { length, .. }
+                | SegmentKind::Datagrams { length, .. }
+                | SegmentKind::Skip { length, .. }
+                | SegmentKind::Void { length },
+                Known::Refused,
+            ) if last => self.throw_away(u64::from(length)),
+            (SegmentKind::Data { length: 1.., .. }, Known::Open) if is_flow(id) => {
+                return Err(ProtocolError::BytesOnFlow(id));
+            }
+            (SegmentKind::Datagrams { .. } | SegmentKind::Skip { .. }, Known::Open) => {
+                self.flow_segment(on, head, (at, piece, last))?;
             }
             (SegmentKind::Data { offset, length, fin }, Known::Open) => {
                 self.stream_data(id, (offset, length, fin), at, piece)?;
@@ -318,7 +326,7 @@ impl Session {
             (SegmentKind::Stop { code }, Known::Open) => self.stopped_by_peer(id, code),
             (SegmentKind::Credit { limit }, Known::Open) => self.send.allow_stream(id, limit),
         }
-        debug_assert!(last || matches!(head.kind, SegmentKind::Data { .. }), "only payload comes in pieces");
+        debug_assert!(last || head.kind.payload() > 0, "only payload comes in pieces");
         if self.granted.used > self.granted.max_data {
             return Err(ProtocolError::CreditExceeded(id));
         }
@@ -352,23 +360,28 @@ impl Session {
         let incoming = stream.insert(offset + u64::from(at), piece.clone(), &mut self.pins);
         self.ahead = self.ahead + stream.ahead() - before;
         let ended = stream.at_end();
+        self.stats.duplicates += (piece.len() - incoming.new) as u64;
+        self.took(id, incoming.new as u64, incoming.readable || ended)
+    }
+
+    /// A stream has taken this many new bytes.
+    pub(super) fn took(&mut self, id: StreamId, new: u64, readable: bool) -> Result<(), ProtocolError> {
         // A correct sender numbers a stream in order, so the missing bytes are in flight on another subflow.
         if self.ahead as u64 > MAX_AHEAD * 2 {
             return Err(ProtocolError::TooFarAhead);
         }
-        self.granted.used += incoming.new as u64;
-        self.stats.received += incoming.new as u64;
-        self.stats.duplicates += (piece.len() - incoming.new) as u64;
+        self.granted.used += new;
+        self.stats.received += new;
         let held = self.granted.used.saturating_sub(self.granted.consumed);
         self.stats.receive_held_most = self.stats.receive_held_most.max(held);
         self.has_arrived(id);
-        if incoming.readable || ended {
+        if readable {
             self.notify_readable(id);
         }
         Ok(())
     }
 
-    fn notify_readable(&mut self, id: StreamId) {
+    pub(super) fn notify_readable(&mut self, id: StreamId) {
         if let Some(stream) = self.receive.get_mut(&id)
             && !std::mem::replace(&mut stream.notified, true)
         {
@@ -416,7 +429,7 @@ impl Session {
     }
 
     /// Payload for a stream that nobody reads: counts as used and read at once.
-    fn throw_away(&mut self, bytes: u64) {
+    pub(super) fn throw_away(&mut self, bytes: u64) {
         self.granted.used += bytes;
         self.consumed(bytes);
     }
@@ -426,17 +439,22 @@ impl Session {
         if self.receive.contains_key(&id) {
             return Ok(Known::Open);
         }
+        let (own, peers) = if is_flow(id) {
+            (self.next_own_flow, self.next_peer_flow)
+        } else {
+            (self.next_own_stream, self.next_peer_stream)
+        };
         if id.0 % 2 == self.side.parity() {
-            return if u64::from(id.0) < self.next_own_stream {
+            return if u64::from(id.0) < own {
                 Ok(Known::Gone)
             } else {
                 Err(ProtocolError::UnknownStream(id))
             };
         }
-        if u64::from(id.0) < self.next_peer_stream {
+        if u64::from(id.0) < peers {
             return Ok(Known::Gone);
         }
-        let opened = ((u64::from(id.0) - self.next_peer_stream) / 2 + 1) as u32;
+        let opened = ((u64::from(id.0) - peers) / 2 + 1) as u32;
         let most = self.granted.settings.max_streams;
         if self.life != Life::Open {
             return Ok(Known::Refused);
@@ -446,9 +464,13 @@ impl Session {
         }
         for _ in 0..opened {
             step();
+            self.open_peer += 1;
+            if is_flow(id) {
+                self.accept_flow();
+                continue;
+            }
             let next = StreamId(self.next_peer_stream as u32);
             self.next_peer_stream += 2;
-            self.open_peer += 1;
             self.insert_stream(next, 0);
             self.events.push_back(Event::StreamOpened(next));
         }

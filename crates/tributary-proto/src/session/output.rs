@@ -213,7 +213,20 @@ impl Session {
         if self.views_stale {
             self.rebuild_views(now);
         }
-        self.urgent_segment(now).or_else(|| self.scheduled_segment(now))
+        self.urgent_segment(now)
+            .or_else(|| self.urgent_datagrams(now))
+            .or_else(|| self.scheduled_segment(now))
+    }
+
+    /// Datagrams of a flow that is not bulk, ahead of bulk that is numbered already. A scheduler that knows priorities does
+    /// this itself.
+    fn urgent_datagrams(&mut self, now: Instant) -> Option<Transmit> {
+        if self.scheduler.prioritises() || !self.views.iter().any(|view| view.room > 0) {
+            return None;
+        }
+        self.expire_messages(now);
+        let id = self.send.next_urgent_flow()?;
+        if self.send.number_urgently(id) { self.urgent_segment(now) } else { None }
     }
 
     fn urgent_segment(&mut self, now: Instant) -> Option<Transmit> {
@@ -265,6 +278,7 @@ impl Session {
     }
 
     fn transmit(&mut self, now: Instant, seq: DataSeq, onto: SubflowId, again: bool) -> Transmit {
+        self.send.skip_late(seq, now);
         let segment = self.send.segment_mut(seq).expect("schedulers assign segments that are held");
         let payload = segment.payload.clone();
         let head = encode_segment_head(&segment.head);

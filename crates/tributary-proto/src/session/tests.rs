@@ -4,6 +4,7 @@ mod abandoned;
 mod arrivals;
 mod comings;
 mod cost;
+mod datagrams;
 mod ends;
 mod hostile;
 mod memory;

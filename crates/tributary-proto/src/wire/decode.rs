@@ -8,11 +8,12 @@ use thiserror::Error;
 use tributary_types::{DataSeq, PathId, StreamId, SubflowId};
 
 use super::encode::{
-    ACK, CLOSE, CREDIT, DATA, DATA_FIN, GONE, PING, PONG, REFRESH, REPLACE, RESET, SETTINGS, STOP, VOID,
+    ACK, CLOSE, CREDIT, DATA, DATA_FIN, DATAGRAMS, GONE, IN_ORDER, PING, PONG, REFRESH, REPLACE, RESET,
+    SETTINGS, SKIP, STOP, VOID,
 };
 use super::{
-    Ack, Control, MAX_ACK_RANGES, MAX_ACK_SUBFLOWS, MAX_FRAME_HEAD, MAX_REASON, MAX_SEGMENT, SegmentHead,
-    SegmentKind, Settings, varint,
+    Ack, Control, FIRST_FLOW, MAX_ACK_RANGES, MAX_ACK_SUBFLOWS, MAX_FRAME_HEAD, MAX_REASON, MAX_SEGMENT,
+    SegmentHead, SegmentKind, Settings, varint,
 };
 
 /// Why bytes are not a valid frame. The subflow that carried them must be closed.
@@ -83,12 +84,12 @@ impl Decoder {
         let Some(parsed) = self.parse_head(input)? else { return Ok(None) };
         match parsed {
             Parsed::Control(control) => Ok(Some(Item::Control(control))),
-            Parsed::Segment(head) => match head.kind {
-                SegmentKind::Data { length, .. } if length > 0 => {
+            Parsed::Segment(head) => match head.kind.payload() {
+                0 => Ok(Some(Item::Segment { head, at: 0, piece: Bytes::new(), last: true })),
+                length => {
                     self.payload = Some((head, 0, length));
                     Ok(self.next_piece(head, 0, length, input))
                 }
-                _ => Ok(Some(Item::Segment { head, at: 0, piece: Bytes::new(), last: true })),
             },
         }
     }
@@ -137,7 +138,7 @@ fn parse(input: &mut &[u8]) -> Result<Option<Parsed>, DecodeError> {
     let Some((&kind, rest)) = input.split_first() else { return Ok(None) };
     let mut rest = rest;
     let parsed = match kind {
-        DATA | DATA_FIN | RESET | STOP | CREDIT | VOID => {
+        DATA | DATA_FIN | RESET | STOP | CREDIT | VOID | DATAGRAMS | IN_ORDER | SKIP => {
             parse_segment(kind, &mut rest)?.map(Parsed::Segment)
         }
         ACK => parse_ack(&mut rest)?.map(|ack| Parsed::Control(Control::Ack(ack))),
@@ -185,12 +186,21 @@ macro_rules! need {
 fn parse_segment(kind: u8, input: &mut &[u8]) -> Result<Option<SegmentHead>, DecodeError> {
     let u32_max = u64::from(u32::MAX);
     let seq = DataSeq(need!(input));
-    let stream = StreamId(limited("stream", need!(input), u32_max)? as u32);
+    let stream = StreamId(match kind {
+        DATAGRAMS | IN_ORDER | SKIP => {
+            FIRST_FLOW | limited("flow", need!(input), u64::from(FIRST_FLOW - 1))? as u32
+        }
+        _ => limited("stream", need!(input), u32_max)? as u32,
+    });
     let kind = match kind {
-        DATA | DATA_FIN => {
+        DATA | DATA_FIN | DATAGRAMS | IN_ORDER | SKIP => {
             let offset = limited("offset", need!(input), varint::MAX - MAX_SEGMENT as u64)?;
             let length = limited("length", need!(input), MAX_SEGMENT as u64)? as u32;
-            SegmentKind::Data { offset, length, fin: kind == DATA_FIN }
+            match kind {
+                DATA | DATA_FIN => SegmentKind::Data { offset, length, fin: kind == DATA_FIN },
+                SKIP => SegmentKind::Skip { offset, length },
+                _ => SegmentKind::Datagrams { offset, length, in_order: kind == IN_ORDER },
+            }
         }
         RESET => {
             SegmentKind::Reset { code: limited("code", need!(input), u32_max)? as u32, end: need!(input) }

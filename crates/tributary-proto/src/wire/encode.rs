@@ -2,7 +2,9 @@
 
 use bytes::{BufMut, BytesMut};
 
-use super::{Ack, Control, MAX_ACK_RANGES, MAX_ACK_SUBFLOWS, MAX_REASON, SegmentHead, SegmentKind, varint};
+use super::{
+    Ack, Control, FIRST_FLOW, MAX_ACK_RANGES, MAX_ACK_SUBFLOWS, MAX_REASON, SegmentHead, SegmentKind, varint,
+};
 
 pub(super) const DATA: u8 = 0x10;
 pub(super) const DATA_FIN: u8 = 0x11;
@@ -10,6 +12,9 @@ pub(super) const RESET: u8 = 0x12;
 pub(super) const STOP: u8 = 0x13;
 pub(super) const CREDIT: u8 = 0x14;
 pub(super) const VOID: u8 = 0x15;
+pub(super) const DATAGRAMS: u8 = 0x16;
+pub(super) const IN_ORDER: u8 = 0x17;
+pub(super) const SKIP: u8 = 0x18;
 pub(super) const ACK: u8 = 0x20;
 pub(super) const SETTINGS: u8 = 0x21;
 pub(super) const PING: u8 = 0x22;
@@ -68,11 +73,20 @@ pub fn encode_segment_head(segment: &SegmentHead) -> Head {
         SegmentKind::Stop { .. } => STOP,
         SegmentKind::Credit { .. } => CREDIT,
         SegmentKind::Void { .. } => VOID,
+        SegmentKind::Datagrams { in_order: false, .. } => DATAGRAMS,
+        SegmentKind::Datagrams { in_order: true, .. } => IN_ORDER,
+        SegmentKind::Skip { .. } => SKIP,
     }]);
     head.put_varint(segment.seq.0);
-    head.put_varint(u64::from(segment.stream.0));
+    head.put_varint(u64::from(match segment.kind {
+        // Short, because every segment of a flow carries it.
+        SegmentKind::Datagrams { .. } | SegmentKind::Skip { .. } => segment.stream.0 % FIRST_FLOW,
+        _ => segment.stream.0,
+    }));
     match segment.kind {
-        SegmentKind::Data { offset, length, .. } => {
+        SegmentKind::Data { offset, length, .. }
+        | SegmentKind::Datagrams { offset, length, .. }
+        | SegmentKind::Skip { offset, length } => {
             head.put_varint(offset);
             head.put_varint(u64::from(length));
         }

@@ -18,6 +18,9 @@ fn kinds() -> impl Strategy<Value = SegmentKind> {
         any::<u32>().prop_map(|code| SegmentKind::Stop { code }),
         NUMBER.prop_map(|limit| SegmentKind::Credit { limit }),
         (0..=MAX_SEGMENT as u32).prop_map(|length| SegmentKind::Void { length }),
+        (NUMBER, 0..=MAX_SEGMENT as u32, any::<bool>())
+            .prop_map(|(offset, length, in_order)| { SegmentKind::Datagrams { offset, length, in_order } }),
+        (NUMBER, 0..=MAX_SEGMENT as u32).prop_map(|(offset, length)| SegmentKind::Skip { offset, length }),
     ]
 }
 
@@ -63,16 +66,15 @@ enum Sent {
 
 fn frames() -> impl Strategy<Value = Vec<Sent>> {
     let segment = (NUMBER, any::<u32>(), kinds()).prop_map(|(seq, stream, kind)| {
-        Sent::Segment(SegmentHead { seq: DataSeq(seq), stream: StreamId(stream), kind })
+        let of_flows = matches!(kind, SegmentKind::Datagrams { .. } | SegmentKind::Skip { .. });
+        let stream = StreamId(if of_flows { stream | FIRST_FLOW } else { stream });
+        Sent::Segment(SegmentHead { seq: DataSeq(seq), stream, kind })
     });
     prop::collection::vec(prop_oneof![controls().prop_map(Sent::Control), segment], 1..12)
 }
 
 fn payload(head: &SegmentHead) -> Vec<u8> {
-    match head.kind {
-        SegmentKind::Data { length, .. } => (0..length).map(|i| (i ^ head.seq.0 as u32) as u8).collect(),
-        _ => Vec::new(),
-    }
+    (0..head.kind.payload()).map(|i| (i ^ head.seq.0 as u32) as u8).collect()
 }
 
 fn encode(frames: &[Sent]) -> Bytes {
@@ -182,4 +184,53 @@ fn the_example_of_the_specification_is_right() {
     assert_eq!(item, Some(Item::Segment { head, at: 0, piece: Bytes::from_static(b"abc"), last: true }));
     let head = encode_segment_head(&head);
     assert_eq!(head.as_slice(), [0x11, 0x05, 0x00, 0x40, 0x40, 0x03]);
+}
+
+/// What a segment of these datagrams carries.
+fn datagrams(datagrams: &[(Vec<u8>, Ecn)]) -> Bytes {
+    let mut out = BytesMut::new();
+    for (datagram, ecn) in datagrams {
+        encode_prefix(datagram.len(), *ecn, |bytes| out.extend_from_slice(bytes));
+        out.extend_from_slice(datagram);
+    }
+    out.freeze()
+}
+
+#[test]
+fn datagrams_of_every_length_pass_and_one_byte_more_or_less_is_refused() {
+    let codepoints = [Ecn::NotCapable, Ecn::Capable1, Ecn::Capable0, Ecn::Congested];
+    let sent: Vec<_> = [0, 1, 15, 16, 4095, 4096]
+        .map(|n| vec![7; n])
+        .into_iter()
+        .zip(codepoints.into_iter().cycle())
+        .collect();
+    let whole = datagrams(&sent);
+    assert!(are_datagrams(&whole));
+    let mut rest = whole.clone();
+    let got: Vec<_> = std::iter::from_fn(|| next_datagram(&mut rest)).collect();
+    assert!(got.iter().map(|(bytes, ecn)| (bytes.to_vec(), *ecn)).eq(sent));
+    assert!(!are_datagrams(&whole[..whole.len() - 1]), "the last one is cut short");
+    assert!(!are_datagrams(&[&whole[..], &[0x40]].concat()), "half of a length follows");
+    let longest = datagrams(&[(vec![1; MAX_DATAGRAM], Ecn::Congested)]);
+    assert!(are_datagrams(&longest) && longest.len() <= MAX_SEGMENT);
+    assert!(!are_datagrams(&datagrams(&[(vec![1; MAX_DATAGRAM + 1], Ecn::Congested)])));
+}
+
+#[test]
+fn the_example_of_datagrams_in_the_specification_is_right() {
+    let input = [0x16, 0x05, 0x02, 0x40, 0x40, 0x05, 0x0a, b'h', b'i', 0x03, 0x00];
+    let mut bytes = Bytes::copy_from_slice(&input);
+    let item = Decoder::default().next_item(&mut bytes).unwrap();
+    let kind = SegmentKind::Datagrams { offset: 64, length: 5, in_order: false };
+    let head = SegmentHead { seq: DataSeq(5), stream: StreamId(FIRST_FLOW + 2), kind };
+    let Some(Item::Segment { head: got, piece, last: true, .. }) = item else { panic!("{item:?}") };
+    assert_eq!(got, head);
+    assert_eq!(encode_segment_head(&head).as_slice(), &input[..6]);
+    let mut rest = piece;
+    let got: Vec<_> = std::iter::from_fn(|| next_datagram(&mut rest)).collect();
+    let empty = |ecn| (Bytes::new(), ecn);
+    assert_eq!(
+        got,
+        [(Bytes::from_static(b"hi"), Ecn::Capable0), empty(Ecn::Congested), empty(Ecn::NotCapable)]
+    );
 }

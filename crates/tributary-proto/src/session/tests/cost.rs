@@ -8,8 +8,9 @@ use super::hostile::{ON, data, segment};
 use super::pair::payload;
 use crate::config::Config;
 use crate::event::Event;
+use crate::flow::FlowConfig;
 use crate::session::{ProtocolError, Session, Side};
-use crate::wire::{Ack, Control, SegmentKind, Settings, encode_control};
+use crate::wire::{Ack, Control, FIRST_FLOW, SegmentKind, Settings, encode_control};
 use crate::work::steps;
 
 const NOW: Instant = Instant::from_millis(5);
@@ -202,16 +203,25 @@ fn requests_for_new_connections_are_met_ten_times_a_second() {
 #[test]
 fn identifiers_of_streams_end_and_do_not_wrap() {
     let mut session = server();
-    session.next_own_stream = u64::from(u32::MAX) - 2;
+    let last = FIRST_FLOW - 1;
+    session.next_own_stream = u64::from(last) - 2;
     assert_eq!(session.streams_left(), 2);
-    assert_eq!(session.open_stream(0), Ok(StreamId(u32::MAX - 2)));
-    assert_eq!(session.open_stream(0), Ok(StreamId(u32::MAX)));
+    assert_eq!(session.open_stream(0), Ok(StreamId(last - 2)));
+    assert_eq!(session.open_stream(0), Ok(StreamId(last)));
     assert_eq!(session.open_stream(0), Err(crate::OpenStreamError::UsedUp));
     // The peer's last one.
-    session.next_peer_stream = u64::from(u32::MAX) - 3;
-    session.handle_input(NOW, ON, data(1, u32::MAX - 1, 0, 1)).unwrap();
-    assert_eq!(session.next_peer_stream, u64::from(u32::MAX) + 1);
-    session.handle_input(NOW, ON, data(2, u32::MAX - 1, 1, 1)).unwrap();
+    session.next_peer_stream = u64::from(last) - 3;
+    session.handle_input(NOW, ON, data(1, last - 1, 0, 1)).unwrap();
+    assert_eq!(session.next_peer_stream, u64::from(last) + 1);
+    session.handle_input(NOW, ON, data(2, last - 1, 1, 1)).unwrap();
+    // The same for flows.
+    session.next_own_flow = u64::from(u32::MAX);
+    assert_eq!(session.open_flow(NOW, FlowConfig::default()), Ok(StreamId(u32::MAX)));
+    assert_eq!(session.open_flow(NOW, FlowConfig::default()), Err(crate::OpenStreamError::UsedUp));
+    session.next_peer_flow = u64::from(u32::MAX) - 3;
+    let end = SegmentKind::Data { offset: 0, length: 0, fin: true };
+    session.handle_input(NOW, ON, segment(3, u32::MAX - 1, end)).unwrap();
+    assert_eq!(session.next_peer_flow, u64::from(u32::MAX) + 1);
     assert!(!session.is_closed());
 }
 

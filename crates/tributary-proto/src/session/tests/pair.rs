@@ -11,9 +11,11 @@ use tributary_types::{Bitrate, DataSize, Instant, PathId, Rng, StreamId, Subflow
 
 use crate::config::Config;
 use crate::event::Event;
+use crate::flow::Datagram;
 use crate::liveness::{self, Liveness};
 use crate::session::{ReadError, Session, Side};
 use crate::subflow::SubflowInfo;
+use crate::wire::is_flow;
 
 /// Bytes that a subflow accepts in addition to those in flight on its path.
 const UNSENT: usize = 32 * 1024;
@@ -87,6 +89,8 @@ pub(crate) struct Pair {
     pub opened: usize,
     /// When each chunk was read at either end, and how many bytes.
     pub received: [Vec<(Instant, StreamId, Bytes)>; 2],
+    /// The same for datagrams.
+    pub datagrams: [Vec<(Instant, StreamId, Datagram)>; 2],
     pub ended: [Vec<StreamId>; 2],
     pub reading: bool,
     /// Streams whose reader takes only this many bytes per step of the clock, and nothing at 0.
@@ -127,6 +131,7 @@ impl Pair {
             events: [Vec::new(), Vec::new()],
             opened: 0,
             received: [Vec::new(), Vec::new()],
+            datagrams: [Vec::new(), Vec::new()],
             ended: [Vec::new(), Vec::new()],
             reading: true,
             slow: BTreeMap::new(),
@@ -223,7 +228,8 @@ impl Pair {
             reader.check_sums();
             for (id, stream) in &writer.send.streams {
                 let read = reader.receive.get(id).map_or(0, |stream| stream.consumed);
-                let unseen = id.0 % 2 != reader.side.parity() && u64::from(id.0) >= reader.next_peer_stream;
+                let next = if is_flow(*id) { reader.next_peer_flow } else { reader.next_peer_stream };
+                let unseen = id.0 % 2 != reader.side.parity() && u64::from(id.0) >= next;
                 let reads = self.reading
                     && !self.slow.contains_key(id)
                     && self.only.is_none_or(|only| only == *id)
@@ -399,6 +405,10 @@ impl Pair {
                 self.read_slowly(side, id, most);
                 continue;
             }
+            if is_flow(id) {
+                self.receive(side, id);
+                continue;
+            }
             loop {
                 match self.ends[side].read(id) {
                     Ok(Some(chunk)) => self.received[side].push((self.now, id, chunk)),
@@ -411,6 +421,21 @@ impl Pair {
                 }
             }
         }
+    }
+
+    fn receive(&mut self, side: usize, id: StreamId) {
+        let mut datagrams = Vec::new();
+        let outcome = loop {
+            match self.ends[side].recv_datagrams(id, 64, &mut datagrams) {
+                Ok(1..) => {}
+                outcome => break outcome,
+            }
+        };
+        if outcome == Ok(0) {
+            self.ended[side].push(id);
+        }
+        let now = self.now;
+        self.datagrams[side].extend(datagrams.into_iter().map(|datagram| (now, id, datagram)));
     }
 
     fn read_slowly(&mut self, side: usize, id: StreamId, most: usize) {
