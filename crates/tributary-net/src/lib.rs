@@ -1,9 +1,10 @@
 //! Tributary sessions on real sockets: TCP and TLS subflows, a public async API, and the proxy.
 //!
 //! A server makes a [`Listener`], a client calls [`connect`]; both get a [`Session`], whose [`Stream`]s are
-//! `AsyncRead + AsyncWrite`. The protocol itself is `tributary-proto`, a state machine without sockets;
+//! `AsyncRead + AsyncWrite`, and [`Flow`]s of datagrams. The protocol itself is `tributary-proto`, a state machine without sockets;
 //! this crate gives it subflows, a clock and a task.
 
+pub mod flow;
 pub mod places;
 pub mod privileges;
 pub mod proxy;
@@ -39,6 +40,7 @@ pub use config::{
 };
 pub use error::{ConnectError, ListenError, SessionClosed};
 pub use events::{SessionEvent, SessionEventKind};
+pub use flow::{Flow, FlowConfig};
 pub use handshake::HandshakeError;
 pub use hello::{HelloError, Peer, Refusal};
 pub use key::{KEY_PREFIX, Key, KeyError};

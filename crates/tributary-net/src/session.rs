@@ -8,13 +8,14 @@ use rustls::ClientConfig;
 use tokio::sync::broadcast;
 use tributary_proto::handshakes::Failure;
 use tributary_proto::{OpenStreamError, Session as Machine, Side};
-use tributary_types::{Instant, PathId};
+use tributary_types::{Instant, PathId, StreamId};
 
 use crate::config::{ConnectConfig, Local, PathConfig};
 use crate::connector::Connector;
 use crate::driver::Driver;
 use crate::error::{ConnectError, SessionClosed};
 use crate::events::SessionEvent;
+use crate::flow::{Flow, FlowConfig};
 use crate::follow::{Follow, MAX_PATHS, Watcher};
 use crate::handshake::{HandshakeError, Tls, random};
 use crate::hello::SessionTag;
@@ -228,16 +229,35 @@ impl Session {
     /// [`SessionClosed`]; with code 6 the session has opened as many streams as it may in its life, and those that are open
     /// go on.
     pub async fn open_stream(&self, priority: u8) -> Result<Stream, SessionClosed> {
+        let id = self.opened(|machine, _| machine.open_stream(priority)).await?;
+        Ok(Stream::new(self.handle.clone(), id))
+    }
+
+    /// Opens a flow of datagrams in both directions; waits while the peer allows no more streams and flows at once. The peer sees it with
+    /// the first datagram.
+    ///
+    /// # Errors
+    /// As [`Self::open_stream`].
+    pub async fn open_flow(&self, config: FlowConfig) -> Result<Flow, SessionClosed> {
+        let id = self.opened(|machine, now| machine.open_flow(now, config)).await?;
+        Ok(Flow::new(self.handle.clone(), id))
+    }
+
+    /// Opens a stream or flow; waits while the peer allows no more at once.
+    async fn opened(
+        &self,
+        open: impl Fn(&mut Machine, Instant) -> Result<StreamId, OpenStreamError>,
+    ) -> Result<StreamId, SessionClosed> {
         poll_fn(|cx| {
-            let opened = self.handle.0.change(|state, _| {
-                let result = state.session.open_stream(priority);
+            let opened = self.handle.0.change(|state, now| {
+                let result = open(&mut state.session, now);
                 if let Err(OpenStreamError::TooMany(_)) = result {
                     state.wait(cx.waker());
                 }
                 result
             });
             match opened {
-                Ok(id) => Poll::Ready(Ok(Stream::new(self.handle.clone(), id))),
+                Ok(id) => Poll::Ready(Ok(id)),
                 Err(OpenStreamError::TooMany(_)) => Poll::Pending,
                 Err(OpenStreamError::Closed) => Poll::Ready(Err(self.reason())),
                 Err(error @ OpenStreamError::UsedUp) => Poll::Ready(Err(SessionClosed {
@@ -252,14 +272,22 @@ impl Session {
 
     /// The next stream that the peer opened; `None` when the session has ended.
     pub async fn accept_stream(&self) -> Option<Stream> {
+        let id = self.accepted(|state| state.incoming.pop_front()).await?;
+        Some(Stream::new(self.handle.clone(), id))
+    }
+
+    /// The next flow of datagrams that the peer opened; `None` when the session has ended.
+    pub async fn accept_flow(&self) -> Option<Flow> {
+        let id = self.accepted(|state| state.incoming_flows.pop_front()).await?;
+        Some(Flow::new(self.handle.clone(), id))
+    }
+
+    async fn accepted(&self, next: impl Fn(&mut State) -> Option<StreamId>) -> Option<StreamId> {
         poll_fn(|cx| {
             let mut state = self.handle.0.lock();
-            if let Some(id) = state.incoming.pop_front() {
-                drop(state);
-                return Poll::Ready(Some(Stream::new(self.handle.clone(), id)));
-            }
-            if state.closed.is_some() {
-                return Poll::Ready(None);
+            let id = next(&mut state);
+            if id.is_some() || state.closed.is_some() {
+                return Poll::Ready(id);
             }
             state.wait(cx.waker());
             Poll::Pending

@@ -72,6 +72,8 @@ pub(crate) struct State {
     /// Wakers of tasks that wait for room for a stream, for an accepted stream, or for the end.
     pub waiting: Vec<Waker>,
     pub incoming: VecDeque<StreamId>,
+    /// The same for flows of datagrams.
+    pub incoming_flows: VecDeque<StreamId>,
     pub closed: Option<SessionClosed>,
     /// Notified at the end of the session, for tasks that wait for nothing else.
     pub ended: Arc<Notify>,
@@ -127,6 +129,7 @@ impl Shared {
             writers: HashMap::new(),
             waiting: Vec::new(),
             incoming: VecDeque::new(),
+            incoming_flows: VecDeque::new(),
             closed: None,
             ended: Arc::default(),
             subflows: Vec::new(),
@@ -217,6 +220,10 @@ impl State {
                 self.incoming.push_back(id);
                 self.wake_waiting();
             }
+            Event::FlowOpened(id) => {
+                self.incoming_flows.push_back(id);
+                self.wake_waiting();
+            }
             Event::StreamReadable(id) => {
                 if let Some(waker) = self.readers.remove(&id) {
                     waker.wake();
@@ -295,6 +302,7 @@ impl State {
             self.session = empty.expect("the default configuration is valid");
             self.session.abort(0, "given up");
             self.incoming.clear();
+            self.incoming_flows.clear();
         } else if stats.receive_held > 0 || stats.send_held > 0 || self.connections > 0 {
             return;
         }

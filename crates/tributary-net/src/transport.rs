@@ -30,6 +30,7 @@ pub use tributary_proto::transport::{SESSION_DEFAULT, TransportName, UnknownName
 
 use crate::config::{Common, ConnectConfig, Limits, ListenConfig, Local, PathConfig, PathError};
 use crate::error::{ConnectError, ListenError, SessionClosed};
+use crate::flow::{Flow, FlowConfig};
 use crate::follow;
 use crate::handshake::HandshakeError;
 use crate::listener::Listener;
@@ -201,6 +202,9 @@ pub enum TransportError {
     /// A QUIC connection failed.
     #[error("QUIC: {0}")]
     Quic(String),
+    /// The transport carries no datagrams.
+    #[error("{0} carries no flows of datagrams: take session")]
+    NoFlows(&'static str),
     /// It took longer than the time limit.
     #[error("no answer within {0:?}")]
     Timeout(Duration),
@@ -312,6 +316,27 @@ impl Connection {
             Kind::Quic(quic) => quic.accept_stream().await,
             #[cfg(feature = "quic")]
             Kind::Mpquic(quic) => quic.accept_stream().await,
+        }
+    }
+
+    /// Client: opens a flow of datagrams. Only sessions have them.
+    ///
+    /// # Errors
+    /// [`TransportError::NoFlows`]; [`TransportError::Closed`].
+    pub async fn open_flow(&self, config: FlowConfig) -> Result<Flow, TransportError> {
+        match &self.0 {
+            Kind::Session(session) => Ok(session.open_flow(config).await?),
+            Kind::Kernel(_) => Err(TransportError::NoFlows("TCP")),
+            #[cfg(feature = "quic")]
+            Kind::Quic(_) | Kind::Mpquic(_) => Err(TransportError::NoFlows("QUIC")),
+        }
+    }
+
+    /// Server: the next flow of datagrams that the client opened; `None` when there will be none.
+    pub async fn accept_flow(&self) -> Option<Flow> {
+        match &self.0 {
+            Kind::Session(session) => session.accept_flow().await,
+            _ => None,
         }
     }
 
