@@ -286,10 +286,10 @@ async fn streams(connection: Connection, from: SocketAddr, serving: Serving) {
     loop {
         tokio::select! {
             stream = connection.accept_stream(), if accepting => match stream {
-                Some(stream) if !serving.drain.is_draining() => serve_slot(stream, from, &serving, &mut streams),
+                Ok(stream) if !serving.drain.is_draining() => serve_slot(stream, from, &serving, &mut streams),
                 // The server is stopping: the stream is dropped and so reset.
-                Some(_) => {}
-                None => accepting = false,
+                Ok(_) => {}
+                Err(_) => accepting = false,
             },
             Some(_) = streams.join_next() => {}
             _ = serving.drain.closing() => break,

@@ -45,7 +45,7 @@ pub async fn serve(
 }
 
 async fn streams(connection: Connection, target: SocketAddr) {
-    while let Some(stream) = connection.accept_stream().await {
+    while let Ok(stream) = connection.accept_stream().await {
         tokio::spawn(async move {
             if let Ok(socket) = TcpStream::connect(target).await {
                 carry(stream, socket).await;

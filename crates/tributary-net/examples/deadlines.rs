@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, sink};
-use tributary_net::Key;
-use tributary_net::transport::{Acceptor, Connection, Sent};
+use tributary_net::{Acceptor, Connection, Key, Sent};
 
 /// Bytes of a message.
 const LENGTH: usize = 1000;
@@ -16,13 +15,14 @@ const LENGTH: usize = 1000;
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A scheduler with `avira+` in front sends the streams of the highest priority first.
     let (transport, key) = ("session/avira+fbdt", Key::generate()?);
-    let mut acceptor = Acceptor::server(transport).key(key.clone()).listen("127.0.0.1:0").bind().await?;
+    let mut acceptor =
+        Acceptor::server(transport).key(key.clone()).listen("127.0.0.1:0".parse()?).bind().await?;
     let server = acceptor.addresses()[0];
     let receiving = tokio::spawn(async move {
         let (connection, _) = acceptor.accept().await?;
-        let mut bulk = connection.accept_stream().await?;
+        let mut bulk = connection.accept_stream().await.ok()?;
         tokio::spawn(async move { copy(&mut bulk, &mut sink()).await });
-        let mut urgent = connection.accept_stream().await?;
+        let mut urgent = connection.accept_stream().await.ok()?;
         let mut all = Vec::new();
         urgent.read_to_end(&mut all).await.ok()?;
         urgent.shutdown().await.ok()?;
@@ -31,8 +31,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let connection = Connection::client(transport)
         .key(key)
-        .path(format!("127.0.0.2={server}"))
-        .path(format!("127.0.0.3={server}"))
+        .path(format!("127.0.0.2={server}").parse()?)
+        .path(format!("127.0.0.3={server}").parse()?)
         .connect()
         .await?;
     let mut bulk = connection.open_stream(0).await?;

@@ -3,17 +3,17 @@
 //! Run it: `cargo run -p tributary-net --example echo`
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, split};
-use tributary_net::Key;
-use tributary_net::transport::{Acceptor, Connection};
+use tributary_net::{Acceptor, Connection, Key};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let key = Key::generate()?;
-    let mut acceptor = Acceptor::server("session").key(key.clone()).listen("127.0.0.1:0").bind().await?;
+    let mut acceptor =
+        Acceptor::server("session").key(key.clone()).listen("127.0.0.1:0".parse()?).bind().await?;
     let server = acceptor.addresses()[0];
     tokio::spawn(async move {
         while let Some((connection, _)) = acceptor.accept().await {
-            while let Some(stream) = connection.accept_stream().await {
+            while let Ok(stream) = connection.accept_stream().await {
                 let (mut recv, mut send) = split(stream);
                 if copy(&mut recv, &mut send).await.is_ok() {
                     // The client may have closed the stream already.
@@ -25,8 +25,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let connection = Connection::client("session")
         .key(key)
-        .path(format!("127.0.0.2={server}"))
-        .path(format!("127.0.0.3={server}"))
+        .path(format!("127.0.0.2={server}").parse()?)
+        .path(format!("127.0.0.3={server}").parse()?)
         .connect()
         .await?;
     let mut stream = connection.open_stream(0).await?;

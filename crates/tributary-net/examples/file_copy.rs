@@ -6,8 +6,7 @@
 use std::path::PathBuf;
 
 use tokio::io::{AsyncWriteExt, copy};
-use tributary_net::Key;
-use tributary_net::transport::{Acceptor, Connection};
+use tributary_net::{Acceptor, Connection, Key};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,12 +16,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let to = arguments.next().unwrap_or_else(|| temporary.clone());
 
     let key = Key::generate()?;
-    let mut acceptor = Acceptor::server("session").key(key.clone()).listen("127.0.0.1:0").bind().await?;
+    let mut acceptor =
+        Acceptor::server("session").key(key.clone()).listen("127.0.0.1:0".parse()?).bind().await?;
     let server = acceptor.addresses()[0];
     let writing = to.clone();
     let receiving = tokio::spawn(async move {
         let (connection, _) = acceptor.accept().await.ok_or("the listener ended")?;
-        let mut stream = connection.accept_stream().await.ok_or("the client opened no stream")?;
+        let mut stream = connection.accept_stream().await?;
         let mut file = tokio::fs::File::create(writing).await?;
         let bytes = copy(&mut stream, &mut file).await?;
         file.flush().await?;
@@ -33,8 +33,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let connection = Connection::client("session")
         .key(key)
-        .path(format!("127.0.0.2={server}"))
-        .path(format!("127.0.0.3={server}"))
+        .path(format!("127.0.0.2={server}").parse()?)
+        .path(format!("127.0.0.3={server}").parse()?)
         .connect()
         .await?;
     let mut stream = connection.open_stream(0).await?;

@@ -5,24 +5,25 @@
 use std::time::Duration;
 
 use tokio::io::{AsyncWriteExt, copy, sink};
-use tributary_net::Key;
-use tributary_net::transport::{Acceptor, Connection};
+use tributary_net::{Acceptor, Connection, Key};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let key = Key::generate()?;
     for name in ["tcp", "session", "quic", "mpquic"] {
-        let mut acceptor = Acceptor::server(name).key(key.clone()).listen("127.0.0.1:0").bind().await?;
+        let mut acceptor =
+            Acceptor::server(name).key(key.clone()).listen("127.0.0.1:0".parse()?).bind().await?;
         let server = acceptor.addresses()[0];
         tokio::spawn(async move {
             let (connection, _) = acceptor.accept().await?;
-            let mut stream = connection.accept_stream().await?;
+            let mut stream = connection.accept_stream().await.ok()?;
             copy(&mut stream, &mut sink()).await.ok()
         });
 
-        let mut client = Connection::client(name).key(key.clone()).path(format!("127.0.0.2={server}"));
+        let mut client =
+            Connection::client(name).key(key.clone()).path(format!("127.0.0.2={server}").parse()?);
         if matches!(name, "session" | "mpquic") {
-            client = client.path(format!("127.0.0.3={server}"));
+            client = client.path(format!("127.0.0.3={server}").parse()?);
         }
         let connection = client.connect().await?;
         let mut stream = connection.open_stream(0).await?;

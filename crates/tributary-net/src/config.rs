@@ -174,6 +174,12 @@ impl From<SocketAddr> for ServerAddress {
     }
 }
 
+impl From<IpAddr> for Local {
+    fn from(address: IpAddr) -> Self {
+        Self::Address(address)
+    }
+}
+
 impl FromStr for ServerAddress {
     type Err = PathError;
 
@@ -235,6 +241,24 @@ pub enum PathError {
 }
 
 impl PathConfig {
+    /// A path from a local end to a server.
+    ///
+    /// ```
+    /// use std::net::{Ipv4Addr, SocketAddr};
+    /// use tributary_net::{Local, PathConfig};
+    ///
+    /// let server = SocketAddr::from(([203, 0, 113, 5], 7000));
+    /// let path = PathConfig::new(Local::Interface("wlan0".to_owned()), server);
+    /// assert_eq!(path.to_string(), "wlan0=203.0.113.5:7000");
+    /// let path = PathConfig::new(Local::Address(Ipv4Addr::LOCALHOST.into()), server);
+    /// assert_eq!(path, "127.0.0.1=203.0.113.5:7000".parse()?);
+    /// # Ok::<_, tributary_net::PathError>(())
+    /// ```
+    #[must_use]
+    pub fn new(local: impl Into<Local>, server: impl Into<ServerAddress>) -> Self {
+        Self { local: local.into(), server: server.into(), metered: false }
+    }
+
     /// The local end as it is written: an address, an interface or `any`. Names of transports use it:
     /// `tcp:wlan0`.
     #[must_use]

@@ -27,6 +27,8 @@ const MOST_ADDRESSES: usize = 8;
 impl PathConfig {
     /// The server's addresses that this path's local end can reach, IPv6 and IPv4 alternating, IPv6 first.
     ///
+    /// Cancellation: safe, it only asks.
+    ///
     /// # Errors
     /// The resolver's, and `AddrNotAvailable` when the name has no address of the local end's family.
     pub async fn resolve(&self) -> io::Result<Vec<SocketAddr>> {

@@ -1,8 +1,53 @@
-//! Tributary sessions on real sockets: TCP and TLS subflows, a public async API, and the proxy.
+//! Multipath streams on real sockets, and the proxy that is built on them.
 //!
-//! A server makes a [`Listener`], a client calls [`connect`]; both get a [`Session`], whose [`Stream`]s are
-//! `AsyncRead + AsyncWrite`, and [`Flow`]s of datagrams. The protocol itself is `tributary-proto`, a state machine without sockets;
-//! this crate gives it subflows, a clock and a task.
+//! A server makes an [`Acceptor`], a client a [`Connection`]; its [`TransportStream`]s are `AsyncRead + AsyncWrite`, and a
+//! session has [`Flow`]s of datagrams too. The transport is chosen by name: `session` for streams over all radios at once, or
+//! TCP, kernel MPTCP, QUIC and multipath QUIC behind the same interface ([`transport`]).
+//!
+//! ```
+//! use tokio::io::{AsyncReadExt, AsyncWriteExt};
+//! use tributary_net::{Acceptor, Connection, Key, Local, PathConfig};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let key = Key::generate()?;
+//! let mut acceptor = Acceptor::server("session").key(key.clone()).listen("127.0.0.1:0".parse()?).bind().await?;
+//! let server = acceptor.addresses()[0];
+//! let answering = tokio::spawn(async move {
+//!     let (connection, _) = acceptor.accept().await.ok_or("the listener ended")?;
+//!     let (mut recv, mut send) = connection.accept_stream().await?.into_split();
+//!     while let Some(chunk) = recv.read_chunk().await? {
+//!         send.write_chunk(chunk).await?;
+//!     }
+//!     send.shutdown().await?;
+//!     Ok::<_, Box<dyn std::error::Error + Send + Sync>>(connection.closed().await)
+//! });
+//!
+//! // A path for each radio: an interface, a local address, or `Local::Auto` for all there are.
+//! let radio = |address: &str| Ok::<_, Box<dyn std::error::Error>>(Local::Address(address.parse()?));
+//! let connection = Connection::client("session")
+//!     .key(key)
+//!     .path(PathConfig::new(radio("127.0.0.2")?, server))
+//!     .path(PathConfig::new(radio("127.0.0.3")?, server))
+//!     .connect()
+//!     .await?;
+//! let mut stream = connection.open_stream(0).await?;
+//! stream.write_all(b"over all radios at once").await?;
+//! stream.shutdown().await?;
+//! let mut answer = String::new();
+//! stream.read_to_string(&mut answer).await?;
+//! assert_eq!(answer, "over all radios at once");
+//! connection.close().await;
+//! assert!(answering.await?.map_err(|error| error.to_string())?.is_orderly());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What only sessions have (events, paths that are added and removed, statistics) is on [`Connection::session`]. [`connect`]
+//! and [`Listener`] give such [`Session`]s without the names, as the proxy uses them.
+//!
+//! The protocol itself is `tributary-proto`, a state machine without sockets; this crate gives it subflows, a clock and a task.
+//! Every async method says what happens when its future is dropped (*cancellation*).
 
 pub mod flow;
 pub mod places;
@@ -52,5 +97,9 @@ pub use stats::{Stats, SubflowReport};
 pub use stream::{Stream, StreamError};
 pub use tls::record::RecordError;
 pub use tls::{TlsError, proof_verifier, proved_certificate};
+pub use transport::{
+    Acceptor, ClientBuilder, Connection, ConnectionClosed, RecvHalf, SendHalf, Sent, ServerBuilder,
+    TransportConfig, TransportError, TransportName, TransportStream,
+};
 pub use tributary_proto::{Config as SessionConfig, Event, SessionStats, SubflowStats};
 pub use tributary_types::{PathId, StreamId, SubflowId};

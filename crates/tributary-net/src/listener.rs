@@ -107,7 +107,7 @@ impl Listener {
     /// let mut listener = Listener::bind(ListenConfig { addresses, common, limits: Limits::default() }).await?;
     /// while let Some((session, _)) = listener.accept().await {
     ///     tokio::spawn(async move {
-    ///         while let Some(mut stream) = session.accept_stream().await {
+    ///         while let Ok(mut stream) = session.accept_stream().await {
     ///             while let Ok(Some(chunk)) = stream.read_chunk().await {
     ///                 println!("{} bytes", chunk.len());
     ///             }
@@ -117,6 +117,8 @@ impl Listener {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// Cancellation: dropping the future listens nowhere.
     ///
     /// # Errors
     /// [`ListenError`] names the address or the setting.
@@ -182,7 +184,10 @@ impl Listener {
         &self.addresses
     }
 
-    /// The next session that a client opened, and the address its first subflow came from.
+    /// The next session that a client opened, and the address its first subflow came from; `None` when the listener has
+    /// ended.
+    ///
+    /// Cancellation: dropping the future loses no session.
     pub async fn accept(&mut self) -> Option<(Session, SocketAddr)> {
         self.sessions.recv().await
     }

@@ -57,6 +57,8 @@ pub struct Session {
 /// # }
 /// ```
 ///
+/// Cancellation: dropping the future ends the attempt.
+///
 /// # Errors
 /// [`ConnectError`]; a wrong key or a wrong setting is reported at once, an unreachable server when
 /// `timeout` has passed.
@@ -73,6 +75,8 @@ pub async fn connect(config: ConnectConfig) -> Result<Session, ConnectError> {
 /// If the server refuses, the session ends later with the reason. If a connection breaks before the reply arrives,
 /// the written data is sent again in another session, although the server may have read it already in the first one.
 /// So use this only for requests that may be carried out twice; for others use [`connect`].
+///
+/// Cancellation: dropping the future ends the attempt.
 ///
 /// # Errors
 /// As [`connect`], except for errors that only the server's reply shows.
@@ -225,6 +229,8 @@ impl Session {
     /// Opens a stream in both directions; waits while the peer allows no more at once. Higher `priority`
     /// goes first; zero is bulk.
     ///
+    /// Cancellation: dropping the future opens nothing.
+    ///
     /// # Errors
     /// [`SessionClosed`]; with code 6 the session has opened as many streams as it may in its life, and those that are open
     /// go on.
@@ -234,7 +240,7 @@ impl Session {
     }
 
     /// Opens a flow of datagrams in both directions; waits while the peer allows no more streams and flows at once. The peer sees it with
-    /// the first datagram.
+    /// the first datagram. Cancellation: dropping the future opens nothing.
     ///
     /// # Errors
     /// As [`Self::open_stream`].
@@ -270,24 +276,37 @@ impl Session {
         .await
     }
 
-    /// The next stream that the peer opened; `None` when the session has ended.
-    pub async fn accept_stream(&self) -> Option<Stream> {
+    /// The next stream that the peer opened.
+    ///
+    /// Cancellation: dropping the future loses no stream.
+    ///
+    /// # Errors
+    /// [`SessionClosed`] says why there will be none.
+    pub async fn accept_stream(&self) -> Result<Stream, SessionClosed> {
         let id = self.accepted(|state| state.incoming.pop_front()).await?;
-        Some(Stream::new(self.handle.clone(), id))
+        Ok(Stream::new(self.handle.clone(), id))
     }
 
     /// The next flow of datagrams that the peer opened; `None` when the session has ended.
+    ///
+    /// Cancellation: dropping the future loses no flow.
     pub async fn accept_flow(&self) -> Option<Flow> {
-        let id = self.accepted(|state| state.incoming_flows.pop_front()).await?;
+        let id = self.accepted(|state| state.incoming_flows.pop_front()).await.ok()?;
         Some(Flow::new(self.handle.clone(), id))
     }
 
-    async fn accepted(&self, next: impl Fn(&mut State) -> Option<StreamId>) -> Option<StreamId> {
+    /// Waits for the next of what the peer opened, or the session's end.
+    async fn accepted(
+        &self,
+        next: impl Fn(&mut State) -> Option<StreamId>,
+    ) -> Result<StreamId, SessionClosed> {
         poll_fn(|cx| {
             let mut state = self.handle.0.lock();
-            let id = next(&mut state);
-            if id.is_some() || state.closed.is_some() {
-                return Poll::Ready(id);
+            if let Some(id) = next(&mut state) {
+                return Poll::Ready(Ok(id));
+            }
+            if let Some(closed) = &state.closed {
+                return Poll::Ready(Err(closed.clone()));
             }
             state.wait(cx.waker());
             Poll::Pending
@@ -297,6 +316,8 @@ impl Session {
 
     /// Ends the session in order: everything written is delivered first. A stream that was not finished is
     /// incomplete, and its reader gets an error.
+    ///
+    /// Cancellation: when the future is dropped, the session goes on closing in the background.
     ///
     /// # Errors
     /// [`SessionClosed`] when it ended in another way.
@@ -316,7 +337,7 @@ impl Session {
         self.handle.0.lock().session.most_streams()
     }
 
-    /// Waits for the end of the session.
+    /// Waits for the end of the session. Cancellation: safe, it only watches.
     pub async fn closed(&self) -> SessionClosed {
         poll_fn(|cx| {
             let mut state = self.handle.0.lock();
@@ -329,6 +350,12 @@ impl Session {
             }
         })
         .await
+    }
+
+    /// How the session ended; `None` while it has not.
+    #[must_use]
+    pub fn close_reason(&self) -> Option<SessionClosed> {
+        self.handle.0.lock().closed.clone()
     }
 
     /// Whether the session has ended.
@@ -396,12 +423,7 @@ impl Session {
     }
 
     pub(crate) fn reason(&self) -> SessionClosed {
-        let state = self.handle.0.lock();
-        state.closed.clone().unwrap_or(SessionClosed {
-            code: 0,
-            reason: "closing".to_owned(),
-            by_peer: false,
-        })
+        self.close_reason().unwrap_or(SessionClosed { code: 0, reason: "closing".to_owned(), by_peer: false })
     }
 
     /// Client: adds a path while the session runs. Its interface is not followed, unlike those of the configured

@@ -75,10 +75,8 @@ impl Stream {
         Self { handle, id, read_done, write_done, has: (true, true) }
     }
 
-    /// Splits the stream into a reading and a writing half. A half that is dropped unfinished abandons only its
-    /// own direction.
-    #[must_use]
-    pub fn into_split(mut self) -> (Self, Self) {
+    /// A reading and a writing handle. One that is dropped unfinished abandons only its own direction.
+    pub(crate) fn into_halves(mut self) -> (Self, Self) {
         let (handle, id, has) = (self.handle.clone(), self.id, self.has);
         let (read_done, write_done) = (self.read_done, self.write_done);
         // Dropping the rest of `self` must not reset anything.
@@ -101,6 +99,8 @@ impl Stream {
     }
 
     /// The next bytes as they arrived, without copying; `None` at the end.
+    ///
+    /// Cancellation: dropping the future loses no bytes.
     ///
     /// # Errors
     /// [`StreamError`].
@@ -154,6 +154,8 @@ impl Stream {
 
     /// Writes all of `chunk` without copying it; waits for room as often as needed.
     ///
+    /// Cancellation: when the future is dropped, any part of it may have been written; reset the stream then.
+    ///
     /// # Errors
     /// [`StreamError`].
     pub async fn write_chunk(&mut self, mut chunk: Bytes) -> Result<(), StreamError> {
@@ -168,6 +170,8 @@ impl Stream {
     /// so the application must frame its messages. A message is sent completely once its first byte has been sent.
     ///
     /// The deadline counts from the call and includes the wait for room.
+    ///
+    /// Cancellation: when the future is dropped, all of the message was taken or none.
     ///
     /// # Errors
     /// [`StreamError`]; [`StreamError::DeadlinePassed`] when `within` is zero or has passed before there was room.

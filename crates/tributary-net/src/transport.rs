@@ -8,11 +8,12 @@
 //! | `quic` | QUIC on one path (quinn) | pre-shared key, or certificates |
 //! | `mpquic` | multipath QUIC over all paths (noq) | pre-shared key, or certificates |
 //!
-//! Every stream is bidirectional and opened by the client, which sends first. Connections are independent: to
-//! change the transport, an application connects a second one under another name, moves to it, and closes the
-//! first. Not here: the names ([`tributary_proto::transport`]) and the protocols over the streams.
+//! Streams are bidirectional. Either end opens them, over kernel sockets only the client; the peer sees a stream with its
+//! first bytes. Connections are independent: to change the transport, an application connects a second one under another
+//! name, moves to it, and closes the first. Not here: the names ([`tributary_proto::transport`]) and the protocols over the streams.
 
 mod builder;
+mod closed;
 mod kernel;
 #[cfg(feature = "quic")]
 mod quic;
@@ -38,6 +39,7 @@ use crate::session::Session;
 use crate::sockopt::CongestionError;
 pub use crate::stream::Arrivals;
 pub use builder::{ClientBuilder, ServerBuilder};
+pub use closed::ConnectionClosed;
 pub use kernel::SOCKET_UNSENT;
 #[cfg(feature = "quic")]
 pub use quic::Handshake;
@@ -156,9 +158,6 @@ pub enum TransportError {
     /// A path that cannot be read.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// An address to listen on that cannot be read.
-    #[error("`{0}`: expected ADDRESS:PORT, for example 0.0.0.0:7000 or [::]:7000")]
-    Address(String),
     /// No address to listen on.
     #[error("no address to listen on")]
     NoAddress,
@@ -187,9 +186,14 @@ pub enum TransportError {
     /// Cannot listen for sessions.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The session ended.
+    /// The connection has ended.
     #[error(transparent)]
-    Closed(#[from] SessionClosed),
+    Closed(#[from] ConnectionClosed),
+    /// A server cannot open a stream over kernel sockets.
+    #[error(
+        "only the client opens streams over tcp and mptcp, where each is a connection; take session or quic"
+    )]
+    ClientOpens,
     /// No key given.
     #[error("{0} needs a key; make one with `tributary keygen` and give it to both ends")]
     NoKey(&'static str),
@@ -211,6 +215,12 @@ pub enum TransportError {
     /// This program was built without QUIC.
     #[error("this program was built without QUIC: build it with --features quic")]
     NoQuic,
+}
+
+impl From<SessionClosed> for TransportError {
+    fn from(closed: SessionClosed) -> Self {
+        Self::Closed(closed.into())
+    }
 }
 
 fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> TransportError {
@@ -264,6 +274,8 @@ fn chosen(name: &TransportName, paths: &[PathConfig]) -> Result<Vec<PathConfig>,
 impl Connection {
     /// Connects over these paths.
     ///
+    /// Cancellation: dropping the future ends the attempt.
+    ///
     /// # Errors
     /// [`TransportError`] names the setting, the path, or the peer's reason.
     pub async fn connect(config: &TransportConfig, paths: &[PathConfig]) -> Result<Self, TransportError> {
@@ -291,11 +303,13 @@ impl Connection {
         Ok(Self(kind))
     }
 
-    /// Client: opens a stream. Higher `priority` goes first; zero is bulk. Kernel sockets ignore the priority:
-    /// each of their streams is a separate connection.
+    /// Opens a stream; waits while the peer allows no more at once. Higher `priority` goes first; zero is bulk. Kernel sockets
+    /// ignore the priority: each of their streams is a separate connection, which only the client opens.
+    ///
+    /// Cancellation: dropping the future opens nothing.
     ///
     /// # Errors
-    /// [`TransportError`].
+    /// [`TransportError::Closed`] says why the connection has ended.
     pub async fn open_stream(&self, priority: u8) -> Result<TransportStream, TransportError> {
         match &self.0 {
             Kind::Session(session) => Ok(TransportStream::of_session(session.open_stream(priority).await?)),
@@ -307,10 +321,15 @@ impl Connection {
         }
     }
 
-    /// Server: the next stream that the client opened; `None` when there will be none.
-    pub async fn accept_stream(&self) -> Option<TransportStream> {
+    /// The next stream that the peer opened.
+    ///
+    /// Cancellation: dropping the future loses no stream.
+    ///
+    /// # Errors
+    /// [`ConnectionClosed`] says why there will be none.
+    pub async fn accept_stream(&self) -> Result<TransportStream, ConnectionClosed> {
         match &self.0 {
-            Kind::Session(session) => session.accept_stream().await.map(TransportStream::of_session),
+            Kind::Session(session) => Ok(TransportStream::of_session(session.accept_stream().await?)),
             Kind::Kernel(kernel) => kernel.accept_stream(),
             #[cfg(feature = "quic")]
             Kind::Quic(quic) => quic.accept_stream().await,
@@ -319,7 +338,7 @@ impl Connection {
         }
     }
 
-    /// Client: opens a flow of datagrams. Only sessions have them.
+    /// Opens a flow of datagrams. Only sessions have them. Cancellation: dropping the future opens nothing.
     ///
     /// # Errors
     /// [`TransportError::NoFlows`]; [`TransportError::Closed`].
@@ -332,7 +351,8 @@ impl Connection {
         }
     }
 
-    /// Server: the next flow of datagrams that the client opened; `None` when there will be none.
+    /// The next flow of datagrams that the peer opened; `None` when there will be none. Cancellation: dropping the future loses
+    /// no flow.
     pub async fn accept_flow(&self) -> Option<Flow> {
         match &self.0 {
             Kind::Session(session) => session.accept_flow().await,
@@ -356,6 +376,8 @@ impl Connection {
     /// Closes the connection after delivering everything that was written and finished. A session and QUIC wait for
     /// the peer's acknowledgements, so limit the time in case the peer does not read; the kernel delivers in the
     /// background.
+    ///
+    /// Cancellation: a session goes on closing in the background; QUIC stays open if it still waited for acknowledgements.
     pub async fn close(&self) {
         match &self.0 {
             // The closing side does not need the result.
@@ -377,8 +399,9 @@ impl Connection {
         }
     }
 
-    /// quinn's connection, when it is one: for HTTP/3.
-    #[cfg(feature = "quic")]
+    /// quinn's connection, when it is one: for HTTP/3. With the feature `h3` only, and outside of this crate's promises of
+    /// compatibility.
+    #[cfg(feature = "h3")]
     #[must_use]
     pub fn quic(&self) -> Option<&quinn::Connection> {
         match &self.0 {
@@ -398,16 +421,31 @@ impl Connection {
         }
     }
 
-    /// Why the connection has ended, if it has. Kernel sockets report errors on their streams instead.
+    /// Why the connection has ended; `None` while it has not. Of kernel sockets only [`Self::close`] counts: they report
+    /// errors on their streams.
     #[must_use]
-    pub fn end(&self) -> Option<String> {
+    pub fn close_reason(&self) -> Option<ConnectionClosed> {
         match &self.0 {
-            Kind::Session(session) => session.is_closed().then(|| session.reason().to_string()),
-            Kind::Kernel(_) => None,
+            Kind::Session(session) => session.close_reason().map(Into::into),
+            Kind::Kernel(kernel) => kernel.close_reason(),
             #[cfg(feature = "quic")]
-            Kind::Quic(quic) => quic.end(),
+            Kind::Quic(quic) => quic.close_reason(),
             #[cfg(feature = "quic")]
-            Kind::Mpquic(quic) => quic.end(),
+            Kind::Mpquic(quic) => quic.close_reason(),
+        }
+    }
+
+    /// Waits until the connection has ended, as [`Self::close_reason`] defines it.
+    ///
+    /// Cancellation: safe, it only watches.
+    pub async fn closed(&self) -> ConnectionClosed {
+        match &self.0 {
+            Kind::Session(session) => session.closed().await.into(),
+            Kind::Kernel(kernel) => kernel.closed().await,
+            #[cfg(feature = "quic")]
+            Kind::Quic(quic) => quic.closed().await,
+            #[cfg(feature = "quic")]
+            Kind::Mpquic(quic) => quic.closed().await,
         }
     }
 }
@@ -434,6 +472,8 @@ struct Accepted {
 
 impl Acceptor {
     /// Listens on every address.
+    ///
+    /// Cancellation: dropping the future listens nowhere.
     ///
     /// # Errors
     /// [`TransportError`] names the setting or the address.
@@ -467,7 +507,9 @@ impl Acceptor {
         &self.addresses
     }
 
-    /// The next client. With kernel sockets every stream counts as a client.
+    /// The next client; `None` when the listener has ended. With kernel sockets every stream counts as a client.
+    ///
+    /// Cancellation: dropping the future loses no client.
     pub async fn accept(&mut self) -> Option<(Connection, SocketAddr)> {
         match &mut self.accepting {
             Accepting::Session(listener) => {

@@ -33,7 +33,7 @@ pub use config::{Config, ConfigError};
 pub use event::{Event, Transmit};
 pub use receive::blocks_for;
 pub use session::{
-    AMPLE, Demand, GATHER_BELOW, LEAST_SEND, LEAST_WINDOW, Memory, OpenError, OpenStreamError, PART,
-    ProtocolError, ReadError, Session, SessionStats, Side, StreamCounts, UnknownPath, WriteError,
+    AMPLE, CODE_IDLE, Demand, GATHER_BELOW, LEAST_SEND, LEAST_WINDOW, Memory, OpenError, OpenStreamError,
+    PART, ProtocolError, ReadError, Session, SessionStats, Side, StreamCounts, UnknownPath, WriteError,
 };
 pub use subflow::{SubflowInfo, SubflowStats};

@@ -47,7 +47,7 @@ async fn sink(
     if let Until::Idle(seconds) = plan.until {
         return Ok(idle(&connection, seconds).await);
     }
-    let mut stream = connection.accept_stream().await.ok_or("the connection ended without a stream")?;
+    let mut stream = connection.accept_stream().await?;
     let mut meter = Meter::new(plan.until);
     let mut paths = 0;
     while let Some(chunk) = stream.recv.read_chunk().await? {
@@ -61,7 +61,7 @@ async fn sink(
     // The source waits for the end of the other direction, which is sent only while the runtime runs. So this end
     // waits until the source has closed the connection.
     stream.shutdown().await?;
-    while connection.accept_stream().await.is_some() {}
+    while connection.accept_stream().await.is_ok() {}
     Ok(result)
 }
 

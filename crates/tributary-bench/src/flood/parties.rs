@@ -87,7 +87,7 @@ pub(super) fn serve(scene: &Scene, tell: Sender<Vec<SocketAddr>>) {
         let _ = tell.send(listener.addresses().to_vec());
         while let Some((session, _)) = listener.accept().await {
             tokio::spawn(async move {
-                while let Some(mut stream) = session.accept_stream().await {
+                while let Ok(mut stream) = session.accept_stream().await {
                     let zeros = Bytes::from_static(&[0; 64 << 10]);
                     tokio::spawn(async move { while stream.write_chunk(zeros.clone()).await.is_ok() {} });
                 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tributary_emu::Side;
 use tributary_net::transport::{Acceptor, Connection};
-use tributary_net::{Event, Key, SessionEvent, SessionEventKind};
+use tributary_net::{Event, Key, Local, PathConfig, SessionEvent, SessionEventKind};
 
 use super::{CONGESTION, FRAME, FRAME_TIME, MPTCP, PATHS, SESSION};
 
@@ -48,7 +48,7 @@ fn run<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
 /// Sends over both transports for this time.
 pub(super) fn server(length: Duration, ready: Sender<Servers>) -> Outcome<()> {
     run(async {
-        let at = |path| SocketAddr::new(IpAddr::V4(Side::Server.address(path)), 0).to_string();
+        let at = |path| SocketAddr::new(IpAddr::V4(Side::Server.address(path)), 0);
         let cubic = |config: &mut tributary_net::transport::TransportConfig| {
             config.congestion = Some(CONGESTION.to_owned());
         };
@@ -68,7 +68,7 @@ pub(super) fn server(length: Duration, ready: Sender<Servers>) -> Outcome<()> {
 async fn send(acceptor: &mut Acceptor, length: Duration) -> Outcome<()> {
     let accepted = tokio::time::timeout(GRACE, acceptor.accept()).await.map_err(words)?;
     let (connection, _) = accepted.ok_or("no client connected")?;
-    let stream = connection.accept_stream().await.ok_or("no stream came")?;
+    let stream = connection.accept_stream().await.map_err(words)?;
     let (mut request, mut frames) = stream.into_split();
     request.read_chunk().await.map_err(words)?;
     let frame = Bytes::from(vec![0; FRAME]);
@@ -94,11 +94,12 @@ pub(super) fn client(
     run(async {
         let mut ours = Connection::client(SESSION).key(key());
         for (name, server) in PATHS.iter().zip(session) {
-            ours = ours.path(format!("{name}={server}"));
+            ours = ours.path(PathConfig::new(Local::Interface((*name).to_owned()), server));
         }
         let ours = ours.connect().await.map_err(words)?;
         // Bound to its address, as the kernel's own subflows are.
-        let theirs = Connection::client(MPTCP).path(format!("{}={mptcp}", Side::Client.address(0)));
+        let theirs =
+            Connection::client(MPTCP).path(PathConfig::new(IpAddr::V4(Side::Client.address(0)), mptcp));
         let theirs = theirs.connect().await.map_err(words)?;
         let heard = Arc::new(Mutex::new(Recording::default()));
         if let Some(session) = ours.session() {

@@ -53,7 +53,7 @@ impl HttpConnection {
 
     /// Whether it has ended.
     pub(crate) fn has_ended(&self) -> bool {
-        self.connection().end().is_some()
+        self.connection().close_reason().is_some()
     }
 
     pub(crate) async fn close(&self) {

@@ -77,7 +77,7 @@ async fn serve_connection(connection: Connection, shared: Shared) {
         seen.fallback |= connection.stats().fallback;
         seen.session = connection.session().cloned();
     });
-    while let Some(stream) = connection.accept_stream().await {
+    while let Ok(stream) = connection.accept_stream().await {
         tokio::spawn(serve_stream(stream, connection.clone(), shared.clone()));
     }
 }

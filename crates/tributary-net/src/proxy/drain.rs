@@ -83,6 +83,8 @@ impl Drain {
     }
 
     /// Waits until every connection has ended. At `deadline` the others are reset. Returns how many were reset.
+    ///
+    /// Cancellation: connections that remain are not reset.
     pub async fn finish(&self, deadline: Instant) -> usize {
         self.phase.send_replace(Phase::Draining);
         if timeout_at(deadline, self.held.closed()).await.is_ok() {
@@ -101,7 +103,7 @@ impl Drain {
         self.closing.send_replace(Some(deadline));
     }
 
-    /// Waits until sessions must be closed. Returns the deadline.
+    /// Waits until sessions must be closed. Returns the deadline. Cancellation: safe.
     pub async fn closing(&self) -> Instant {
         let mut closing = self.closing.subscribe();
         let deadline = closing.wait_for(Option::is_some).await.ok().and_then(|deadline| *deadline);
@@ -111,12 +113,12 @@ impl Drain {
 }
 
 impl Ticket {
-    /// Waits until no new connections are accepted.
+    /// Waits until no new connections are accepted. Cancellation: safe.
     pub async fn draining(&mut self) {
         let _ = self.phase.wait_for(|phase| *phase >= Phase::Draining).await;
     }
 
-    /// Waits until the connection must be reset.
+    /// Waits until the connection must be reset. Cancellation: safe.
     pub async fn cut(&mut self) {
         // An error means that the server itself has ended.
         let _ = self.phase.wait_for(|phase| *phase == Phase::Cut).await;

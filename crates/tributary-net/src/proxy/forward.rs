@@ -54,6 +54,8 @@ impl Forwarder {
     /// Listens locally and begins to connect. It returns when the first session is up, or after one second without a
     /// session. In that case it keeps connecting, and applications are refused until a path is up.
     ///
+    /// Cancellation: dropping the future ends the attempt.
+    ///
     /// # Errors
     /// [`ProxyError`]: a wrong setting or key, a local port in use; with `wait`, no path within that time.
     pub async fn bind(config: ForwardConfig) -> Result<Self, ProxyError> {
@@ -103,7 +105,7 @@ impl Forwarder {
         self.sessions.watch()
     }
 
-    /// Forwards until it is dropped, which resets every connection.
+    /// Forwards until the future is dropped, which resets every connection.
     pub async fn run(self) {
         self.run_until(std::future::pending(), Duration::ZERO).await;
     }
@@ -111,6 +113,8 @@ impl Forwarder {
     /// Forwards until `stop`. Then no new connection is accepted, and existing ones have the time `drain` to
     /// finish. After that the others are reset and the session is closed. It returns at most two seconds after
     /// that time.
+    ///
+    /// Cancellation: dropping the future resets every connection.
     pub async fn run_until(self, stop: impl Future<Output = ()>, drain: Duration) -> Drained {
         let connections = Arc::new(Drain::new());
         let mut loops = JoinSet::new();

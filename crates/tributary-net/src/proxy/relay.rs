@@ -119,7 +119,7 @@ pub(super) async fn relay(
     ticket: &mut Ticket,
 ) -> Result<(), RelayError> {
     let session_ended = stream.session_ended();
-    let (mut stream_read, mut stream_write) = stream.into_split();
+    let (mut stream_read, mut stream_write) = stream.into_halves();
     let (mut tcp_read, mut tcp_write) = tcp.split();
     let outcome = {
         // `true` if everything was passed on, `false` if the session ended. In that case received data is still

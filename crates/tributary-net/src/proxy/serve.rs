@@ -91,6 +91,8 @@ enum OpenError {
 impl Server {
     /// Listens; nothing is accepted until [`Self::run`].
     ///
+    /// Cancellation: dropping the future listens nowhere.
+    ///
     /// # Errors
     /// [`ProxyError`].
     pub async fn bind(config: ServeConfig) -> Result<Self, ProxyError> {
@@ -123,7 +125,7 @@ impl Server {
         self.watch.clone()
     }
 
-    /// Serves until it is dropped, which resets every connection.
+    /// Serves until the future is dropped, which resets every connection.
     pub async fn run(self) {
         self.run_until(std::future::pending(), Duration::ZERO).await;
     }
@@ -131,6 +133,8 @@ impl Server {
     /// Serves until `stop`. Then no new session and no new stream is accepted, and existing connections have the
     /// time `drain` to finish. After that the others are reset and the sessions are closed. It returns at most two
     /// seconds after that time.
+    ///
+    /// Cancellation: dropping the future resets every connection.
     pub async fn run_until(mut self, stop: impl Future<Output = ()>, drain: Duration) -> Drained {
         let connections = Arc::new(Drain::new());
         let mut sessions = JoinSet::new();
@@ -178,7 +182,7 @@ async fn serve_session(
     loop {
         tokio::select! {
             stream = session.accept_stream() => {
-                let Some(mut stream) = stream else { break };
+                let Ok(mut stream) = stream else { break };
                 if connections.is_draining() {
                     stream.reset(CODE_ENDING);
                     continue;

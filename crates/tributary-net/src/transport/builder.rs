@@ -1,6 +1,5 @@
-//! Builds a client or a server in one expression, with names, keys and paths written as on a command line. A text
-//! that cannot be parsed is an error when the client connects or the server is bound. Not here: rarely used settings
-//! ([`ClientBuilder::configure`]).
+//! Builds a client or a server in one expression. A transport's name that is unknown is an error when the client connects
+//! or the server is bound. Not here: rarely used settings ([`ClientBuilder::configure`]).
 
 use std::net::SocketAddr;
 
@@ -8,7 +7,7 @@ use super::{Acceptor, Connection, TransportConfig, TransportError};
 use crate::config::{Common, PathConfig};
 use crate::key::Key;
 
-/// Settings of one end, or the error of the first one that could not be parsed.
+/// Settings of one end, or why its name is none.
 type Settings = Result<TransportConfig, TransportError>;
 
 fn settings(transport: &str) -> Settings {
@@ -53,12 +52,12 @@ impl Connection {
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// use tributary_net::{Key, transport::Connection};
+    /// use tributary_net::{Connection, Key};
     ///
     /// let connection = Connection::client("session")
     ///     .key(Key::load("tributary.key".as_ref())?)
-    ///     .path("wlan0=203.0.113.5:7000")
-    ///     .path("wwan0=203.0.113.5:7000")
+    ///     .path("wlan0=203.0.113.5:7000".parse()?)
+    ///     .path("wwan0=203.0.113.5:7000".parse()?)
     ///     .connect()
     ///     .await?;
     /// # Ok(())
@@ -76,13 +75,9 @@ impl ClientBuilder {
         self
     }
 
-    /// Adds a path, written as `LOCAL=SERVER:PORT`: `wlan0=203.0.113.5:7000`, `192.168.1.7=example.org:7000`,
-    /// `any=[2001:db8::1]:7000`.
-    pub fn path(mut self, path: impl AsRef<str>) -> Self {
-        match path.as_ref().parse() {
-            Ok(path) => self.paths.push(path),
-            Err(error) => self.settings = self.settings.and(Err(TransportError::Path(error))),
-        }
+    /// Adds a path: [`PathConfig::new`], or one that a user wrote as `LOCAL=SERVER:PORT`, parsed.
+    pub fn path(mut self, path: PathConfig) -> Self {
+        self.paths.push(path);
         self
     }
 
@@ -94,8 +89,10 @@ impl ClientBuilder {
 
     /// Connects.
     ///
+    /// Cancellation: dropping the future ends the attempt.
+    ///
     /// # Errors
-    /// [`TransportError`]: that of the first setting that could not be parsed, or as [`Connection::connect`].
+    /// [`TransportError`]: the transport's name is unknown, or as [`Connection::connect`].
     pub async fn connect(self) -> Result<Connection, TransportError> {
         Connection::connect(&self.settings?, &self.paths).await
     }
@@ -106,10 +103,10 @@ impl Acceptor {
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// use tributary_net::{Key, transport::Acceptor};
+    /// use tributary_net::{Acceptor, Key};
     ///
     /// let key = Key::load("tributary.key".as_ref())?;
-    /// let mut acceptor = Acceptor::server("session").key(key).listen("0.0.0.0:7000").bind().await?;
+    /// let mut acceptor = Acceptor::server("session").key(key).listen("0.0.0.0:7000".parse()?).bind().await?;
     /// while let Some((connection, from)) = acceptor.accept().await {
     ///     println!("{from} has {} paths", connection.stats().paths.len());
     /// }
@@ -128,14 +125,9 @@ impl ServerBuilder {
         self
     }
 
-    /// Adds an address to listen on, written as `ADDRESS:PORT`: `0.0.0.0:7000`, `[::]:7000`. With port 0 the system
-    /// chooses one, see [`Acceptor::addresses`].
-    pub fn listen(mut self, address: impl AsRef<str>) -> Self {
-        let text = address.as_ref();
-        match text.parse() {
-            Ok(address) => self.addresses.push(address),
-            Err(_) => self.settings = self.settings.and(Err(TransportError::Address(text.to_owned()))),
-        }
+    /// Adds an address to listen on. With port 0 the system chooses one, see [`Acceptor::addresses`].
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.addresses.push(address);
         self
     }
 
@@ -147,8 +139,10 @@ impl ServerBuilder {
 
     /// Listens.
     ///
+    /// Cancellation: dropping the future listens nowhere.
+    ///
     /// # Errors
-    /// [`TransportError`]: that of the first setting that could not be parsed, or as [`Acceptor::bind`].
+    /// [`TransportError`]: the transport's name is unknown, or as [`Acceptor::bind`].
     pub async fn bind(self) -> Result<Acceptor, TransportError> {
         Acceptor::bind(&self.settings?, &self.addresses).await
     }
@@ -157,19 +151,16 @@ impl ServerBuilder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Local;
 
     #[tokio::test]
-    async fn the_first_setting_that_cannot_be_read_is_the_error() {
-        let refused = |builder: ClientBuilder| async { builder.connect().await.unwrap_err().to_string() };
-        let client = || Connection::client("session").key(Key::from_bytes([1; 32]));
-        let error = refused(client().path("nowhere").path("10.0.0.1=:7")).await;
-        assert!(error.contains("`nowhere`: expected LOCAL=SERVER:PORT"), "{error}");
-        let error = refused(Connection::client("sesion").path("nowhere")).await;
-        assert!(error.contains("sesion"), "{error}");
-        let error = refused(Connection::client("session").path("any=127.0.0.1:7")).await;
-        assert!(error.contains("session needs a key"), "{error}");
-        let error = Acceptor::server("tcp").listen("localhost").bind().await.unwrap_err().to_string();
-        assert_eq!(error, "`localhost`: expected ADDRESS:PORT, for example 0.0.0.0:7000 or [::]:7000");
+    async fn an_unknown_name_a_missing_key_and_a_missing_address_are_named() {
+        let refused = |name| async move {
+            let path = PathConfig::new(Local::Any, SocketAddr::from(([127, 0, 0, 1], 7)));
+            Connection::client(name).path(path).connect().await.unwrap_err().to_string()
+        };
+        assert!(refused("sesion").await.contains("sesion"));
+        assert!(refused("session").await.contains("session needs a key"));
         assert!(matches!(Acceptor::server("tcp").bind().await, Err(TransportError::NoAddress)));
     }
 

@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use socket2::{Protocol, SockRef, Type};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::socket::{Reader, Socket, Writer};
 use super::stream::{Recv, RecvHalf, Send, SendHalf};
 use super::{
-    Accepted, Kind, Sockets, TransportConfig, TransportError, TransportStats, TransportStream, system,
+    Accepted, ConnectionClosed, Kind, Sockets, TransportConfig, TransportError, TransportStats,
+    TransportStream, system,
 };
 use crate::config::{Limits, PathConfig};
 use crate::dial::{bind_local, race};
@@ -49,6 +50,7 @@ struct Inner {
     /// A connection that has not been returned as a stream yet.
     waiting: Mutex<Option<Arc<Socket>>>,
     streams: Mutex<Vec<Weak<Socket>>>,
+    is_closed: watch::Sender<bool>,
 }
 
 /// A client's connections to one server, or one accepted connection.
@@ -68,7 +70,8 @@ impl Connection {
     fn new(dialer: Option<Dialer>, socket: Socket) -> Self {
         let socket = Arc::new(socket);
         let streams = Mutex::new(vec![Arc::downgrade(&socket)]);
-        Self(Arc::new(Inner { dialer, waiting: Mutex::new(Some(socket)), streams }))
+        let is_closed = watch::Sender::new(false);
+        Self(Arc::new(Inner { dialer, waiting: Mutex::new(Some(socket)), streams, is_closed }))
     }
 
     pub(super) async fn dial(config: &TransportConfig, path: &PathConfig) -> Result<Self, TransportError> {
@@ -84,28 +87,30 @@ impl Connection {
     }
 
     pub(super) async fn open_stream(&self) -> Result<TransportStream, TransportError> {
+        if let Some(closed) = self.close_reason() {
+            return Err(closed.into());
+        }
+        let Some(dialer) = &self.0.dialer else { return Err(TransportError::ClientOpens) };
         let waiting = lock(&self.0.waiting).take();
-        let socket = match (waiting, &self.0.dialer) {
-            (Some(socket), _) => socket,
-            (None, Some(dialer)) => {
+        let socket = match waiting {
+            Some(socket) => socket,
+            None => {
                 let socket = Arc::new(Socket { stream: dialer.dial().await?, _slot: None });
                 let mut streams = lock(&self.0.streams);
                 streams.retain(|stream| stream.strong_count() > 0);
                 streams.push(Arc::downgrade(&socket));
                 socket
             }
-            (None, None) => {
-                let source =
-                    io::Error::new(io::ErrorKind::Unsupported, "only the client opens streams over TCP");
-                return Err(system("opening a stream")(source));
-            }
         };
         Ok(stream(socket))
     }
 
-    pub(super) fn accept_stream(&self) -> Option<TransportStream> {
-        let waiting = lock(&self.0.waiting).take().filter(|_| self.0.dialer.is_none());
-        waiting.map(stream)
+    pub(super) fn accept_stream(&self) -> Result<TransportStream, ConnectionClosed> {
+        if let Some(closed) = self.close_reason() {
+            return Err(closed);
+        }
+        let waiting = if self.0.dialer.is_none() { lock(&self.0.waiting).take() } else { None };
+        waiting.map(stream).ok_or(ConnectionClosed::NoMoreStreams)
     }
 
     pub(super) fn stats(&self) -> TransportStats {
@@ -119,6 +124,17 @@ impl Connection {
     /// No stream can be opened afterwards; the kernel still delivers what was written.
     pub(super) fn close(&self) {
         lock(&self.0.waiting).take();
+        self.0.is_closed.send_replace(true);
+    }
+
+    pub(super) fn close_reason(&self) -> Option<ConnectionClosed> {
+        self.0.is_closed.borrow().then(ConnectionClosed::here)
+    }
+
+    pub(super) async fn closed(&self) -> ConnectionClosed {
+        // Its sender lives as long as this connection.
+        let _ = self.0.is_closed.subscribe().wait_for(|closed| *closed).await;
+        ConnectionClosed::here()
     }
 }
 

@@ -85,7 +85,7 @@ impl Handshake {
         *self.0.borrow()
     }
 
-    /// Waits for [`Self::outcome`]; `None` when the connection failed.
+    /// Waits for [`Self::outcome`]; `None` when the connection failed. Cancellation: safe, it only watches.
     pub async fn over(&mut self) -> Option<bool> {
         // When the connection fails, the sender is dropped.
         self.0.wait_for(Option::is_some).await.ok().and_then(|over| *over)

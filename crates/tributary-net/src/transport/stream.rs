@@ -86,7 +86,7 @@ macro_rules! each {
 impl TransportStream {
     pub(super) fn of_session(stream: Stream) -> Self {
         let (recv, send) = stream.into_split();
-        Self { recv: RecvHalf(Recv::Session(recv)), send: SendHalf::new(Send::Session(send)) }
+        Self { recv, send }
     }
 
     /// Splits the stream into its two directions.
@@ -102,9 +102,20 @@ impl TransportStream {
     }
 }
 
+impl Stream {
+    /// Splits the stream into its two directions. A half that is dropped unfinished abandons only its own direction.
+    #[must_use]
+    pub fn into_split(self) -> (RecvHalf, SendHalf) {
+        let (recv, send) = self.into_halves();
+        (RecvHalf(Recv::Session(recv)), SendHalf::new(Send::Session(send)))
+    }
+}
+
 impl RecvHalf {
     /// The next bytes that arrived; `None` at the end. A session and QUIC return their own buffers without
     /// copying.
+    ///
+    /// Cancellation: dropping the future loses no bytes.
     ///
     /// # Errors
     /// The transport's.
@@ -181,6 +192,8 @@ impl SendHalf {
 
     /// Writes all of it. A session and QUIC keep `chunk` instead of copying it.
     ///
+    /// Cancellation: when the future is dropped, any part of it may have been written; reset the stream then.
+    ///
     /// # Errors
     /// The transport's.
     pub async fn write_chunk(&mut self, chunk: Bytes) -> io::Result<()> {
@@ -218,6 +231,9 @@ impl SendHalf {
 
     /// Sends a message once there is room for it. If nothing of it has been sent after `within`, a session drops
     /// it as a whole; other transports drop it only if the socket has taken none of it.
+    ///
+    /// Cancellation: when the future is dropped, a session has taken all of it or none; other transports may have taken a
+    /// part, so reset the stream then.
     ///
     /// # Errors
     /// The transport's.

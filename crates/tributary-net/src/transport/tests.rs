@@ -26,7 +26,7 @@ async fn echo(config: &TransportConfig) -> SocketAddr {
     tokio::spawn(async move {
         while let Some((connection, _)) = acceptor.accept().await {
             tokio::spawn(async move {
-                while let Some(mut stream) = connection.accept_stream().await {
+                while let Ok(mut stream) = connection.accept_stream().await {
                     tokio::spawn(async move {
                         let mut all = Vec::new();
                         if stream.read_to_end(&mut all).await.is_err() {
@@ -111,6 +111,66 @@ async fn every_transport_carries_streams_and_counts_them() {
         drop(held);
         connection.close().await;
     }
+}
+
+/// Waits for the connection's end, and checks that every way to learn it says the same.
+async fn end_of(connection: &Connection) -> ConnectionClosed {
+    let closed = connection.closed().await;
+    assert_eq!(connection.close_reason().as_ref(), Some(&closed));
+    assert_eq!(connection.accept_stream().await.unwrap_err(), closed);
+    let error = connection.open_stream(0).await.unwrap_err();
+    assert!(matches!(error, TransportError::Closed(reason) if reason == closed), "{closed}");
+    closed
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_opens_streams_and_both_ends_learn_why_the_connection_ended() {
+    for name in ["session", "quic", "mpquic"] {
+        let config = config(name, 1);
+        let mut acceptor = Acceptor::bind(&config, &["127.0.0.1:0".parse().unwrap()]).await.unwrap();
+        let paths = paths(acceptor.addresses()[0], 1);
+        let serving = tokio::spawn(async move {
+            let (connection, _) = acceptor.accept().await.unwrap();
+            let mut stream = connection.open_stream(3).await.unwrap();
+            stream.write_all(b"news").await.unwrap();
+            stream.shutdown().await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            (answer, end_of(&connection).await)
+        });
+        let connection = Connection::connect(&config, &paths).await.unwrap();
+        assert_eq!(connection.close_reason(), None, "{name}");
+        let mut stream = connection.accept_stream().await.unwrap();
+        let mut news = String::new();
+        stream.read_to_string(&mut news).await.unwrap();
+        stream.write_all(b"thanks").await.unwrap();
+        stream.shutdown().await.unwrap();
+        drop(stream);
+        connection.close().await;
+        let (answer, theirs) = serving.await.unwrap();
+        assert_eq!((news.as_str(), answer.as_str()), ("news", "thanks"), "{name}");
+        let ours = end_of(&connection).await;
+        assert!(ours.is_orderly() && theirs.is_orderly(), "{name}: {ours}; {theirs}");
+        assert!(matches!(ours, ConnectionClosed::Closed { by_peer: false, .. }), "{name}: {ours}");
+        assert!(matches!(theirs, ConnectionClosed::Closed { by_peer: true, .. }), "{name}: {theirs}");
+    }
+}
+
+#[tokio::test]
+async fn kernel_sockets_carry_one_stream_that_the_client_opens() {
+    let config = config("tcp", 1);
+    let mut acceptor = Acceptor::bind(&config, &["127.0.0.1:0".parse().unwrap()]).await.unwrap();
+    let connection = Connection::connect(&config, &paths(acceptor.addresses()[0], 1)).await.unwrap();
+    let mut stream = connection.open_stream(0).await.unwrap();
+    stream.write_all(b"x").await.unwrap();
+    let (accepted, _) = acceptor.accept().await.unwrap();
+    assert!(matches!(accepted.open_stream(0).await, Err(TransportError::ClientOpens)));
+    let mut taken = accepted.accept_stream().await.unwrap();
+    assert_eq!(taken.read_u8().await.unwrap(), b'x');
+    assert_eq!(accepted.accept_stream().await.unwrap_err(), ConnectionClosed::NoMoreStreams);
+    assert_eq!(connection.close_reason(), None);
+    connection.close().await;
+    assert!(end_of(&connection).await.is_orderly());
 }
 
 /// Both QUIC libraries end a connection when too many pieces wait for the reader, with or without gaps.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tokio::time::timeout;
 use tributary_net::PathConfig;
-use tributary_net::transport::{Connection, TransportConfig, TransportError};
+use tributary_net::transport::{Connection, ConnectionClosed, TransportConfig, TransportError};
 
 use super::LEAVE;
 use super::spool::{Spool, Spooled};
@@ -29,7 +29,7 @@ pub enum PlayFailure {
     Transport(#[from] TransportError),
     /// The transport ended before the server described its video.
     #[error("{0}; is it `tributary stream serve`, with the same transport and key?")]
-    Ended(String),
+    Ended(ConnectionClosed),
     /// The server breaks the protocol or refuses, or the spool failed.
     #[error(transparent)]
     Play(#[from] PlayTilesError),
@@ -84,7 +84,7 @@ pub async fn play(
     let connection = Connection::connect(&transport, &config.paths).await?;
     let (tiles, plans) = connection.open_stream(0).await?.into_split();
     let (video, record) = play_tiles((tiles, plans), settings, planner, keep).await?;
-    if let (None, Some(end)) = (&video, connection.end()) {
+    if let (None, Some(end)) = (&video, connection.close_reason()) {
         return Err(PlayFailure::Ended(end));
     }
     let paths_up = connection.stats().paths.len();

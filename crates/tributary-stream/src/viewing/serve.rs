@@ -168,7 +168,7 @@ impl TileServer {
 
 /// Serves the client's only stream; `None` when it opens none.
 async fn serve(connection: &Connection, video: DiskSource) -> Option<ServedTiles> {
-    let (plans, tiles) = connection.accept_stream().await?.into_split();
+    let (plans, tiles) = connection.accept_stream().await.ok()?.into_split();
     let served = serve_tiles(plans, StreamOutlet(tiles), Arc::new(video)).await;
     // The client closes the connection when it has received everything.
     let _ = tokio::time::timeout(LEAVE, connection.accept_stream()).await;

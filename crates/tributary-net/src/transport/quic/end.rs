@@ -11,7 +11,7 @@ use tributary_types::printable;
 
 use super::super::super::stream::{RecvHalf, SendHalf};
 use super::super::super::{
-    Accepted, TransportConfig, TransportError, TransportStats, TransportStream, system,
+    Accepted, ConnectionClosed, TransportConfig, TransportError, TransportStats, TransportStream, system,
 };
 use super::super::incoming::{HandshakePlaces, Place, Refusals};
 use super::super::{
@@ -47,6 +47,23 @@ fn ended(error: ConnectionError) -> TransportError {
             TransportError::WrongKey
         }
         _ => failed(error),
+    }
+}
+
+/// Why an open connection has ended.
+fn closed(error: ConnectionError) -> ConnectionClosed {
+    match error {
+        ConnectionError::ApplicationClosed(close) if close.error_code == CODE_WRONG_KEY.into() => {
+            ConnectionClosed::WrongKey
+        }
+        ConnectionError::ApplicationClosed(close) => ConnectionClosed::Closed {
+            code: close.error_code.into_inner(),
+            reason: printable(&String::from_utf8_lossy(&close.reason)),
+            by_peer: true,
+        },
+        ConnectionError::LocallyClosed => ConnectionClosed::here(),
+        ConnectionError::TimedOut => ConnectionClosed::TimedOut,
+        error => ConnectionClosed::Failed(printable(&error.to_string())),
     }
 }
 
@@ -134,15 +151,15 @@ impl Connection {
         &self,
         priority: u8,
     ) -> Result<TransportStream, TransportError> {
-        let (send, recv) = self.connection.open_bi().await.map_err(ended)?;
+        let (send, recv) = self.connection.open_bi().await.map_err(closed)?;
         let stream = self.stream(send, recv);
         stream.send.set_priority(priority);
         Ok(stream)
     }
 
-    pub(in super::super::super) async fn accept_stream(&self) -> Option<TransportStream> {
-        let (send, recv) = self.connection.accept_bi().await.ok()?;
-        Some(self.stream(send, recv))
+    pub(in super::super::super) async fn accept_stream(&self) -> Result<TransportStream, ConnectionClosed> {
+        let (send, recv) = self.connection.accept_bi().await.map_err(closed)?;
+        Ok(self.stream(send, recv))
     }
 
     fn stream(&self, send: library::SendStream, recv: library::RecvStream) -> TransportStream {
@@ -160,8 +177,12 @@ impl Connection {
         &self.handshake
     }
 
-    pub(in super::super::super) fn end(&self) -> Option<String> {
-        self.connection.close_reason().map(|error| ended(error).to_string())
+    pub(in super::super::super) fn close_reason(&self) -> Option<ConnectionClosed> {
+        self.connection.close_reason().map(closed)
+    }
+
+    pub(in super::super::super) async fn closed(&self) -> ConnectionClosed {
+        closed(self.connection.closed().await)
     }
 
     /// Waits until the peer has acknowledged every finished stream, closes the connection, and waits until the

@@ -101,6 +101,7 @@ fn send(stream: library::SendStream) -> Send {
     Send::Quic(stream)
 }
 
+#[cfg(feature = "h3")]
 impl Connection {
     pub(in super::super) fn library(&self) -> &library::Connection {
         &self.connection
