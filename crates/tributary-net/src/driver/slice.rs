@@ -6,8 +6,8 @@
 use std::time::{Duration, Instant};
 
 /// Time after which a driver begins nothing more. The runtime looks for network events after a number of polls, 61 unless
-/// the program sets another: with this slice, after 30 ms at most.
-const LENGTH: Duration = Duration::from_micros(500);
+/// the program sets another: with this slice, after 12 ms at most.
+const LENGTH: Duration = Duration::from_micros(200);
 
 /// The time that a driver may work without a pause.
 pub(super) struct Slice {

@@ -19,9 +19,9 @@ use tributary_net::{Common, ConnectConfig, Key, ListenConfig, Local};
 
 /// Time for the first path to come up.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Polls of tasks between two looks at the network, in each of which a session works for 0.5 ms at most. The runtime's default
-/// is 61.
-const EVENT_INTERVAL: u32 = 31;
+/// Polls of tasks between two looks at the network, in each of which a session works for 0.2 ms at most. The runtime's default
+/// is 61. A round trip through the proxy needs two looks at each end.
+const EVENT_INTERVAL: u32 = 11;
 /// Log level when `RUST_LOG` is not set.
 const LOG: &str = "warn,tributary=info,tributary_net=info,tributary_dash=info";
 /// Default scheduler, without and with priorities.
