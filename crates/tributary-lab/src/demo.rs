@@ -114,7 +114,7 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Outcome, DemoE
     let video = settings.encoded();
     let names = transports(&settings.scenario)?;
     let share = 0.12; // estimated share of the time for the first encoding
-    video.build(&mut |part| progress(part * share, "encoding the video"))?;
+    let ladder = video.build(&mut |part| progress(part * share, "encoding the video"))?;
     let (bulk_seconds, gops) = settings.split();
     let mut transports = Vec::new();
     let step = (1.0 - share) / names.len() as f64;
@@ -140,6 +140,9 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Outcome, DemoE
     set("scenario", format!("{}: {}", settings.scenario.name, settings.scenario.description));
     set("base RTT", format!("{} ms", settings.scenario.rtt.as_secs_f64() * 1e3));
     set("video", settings.video.as_ref().map_or("rendered scene".to_owned(), |v| file_name(v)));
+    if !ladder.notes().is_empty() {
+        set("pictures", ladder.notes().join("; "));
+    }
     let each = format!(
         "{bulk_seconds} s of bulk, then {gops} GoPs of one second, played {START_UP:?} behind the live edge"
     );
