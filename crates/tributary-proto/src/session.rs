@@ -205,7 +205,8 @@ impl Session {
             scheduler,
             views: Vec::new(),
             views_stale: true,
-            send: SendBuffer::new(config.send_buffer, INITIAL.max_data.min(config.receive_credit)),
+            send: SendBuffer::new(config.send_buffer, INITIAL.max_data.min(config.receive_credit))
+                .with_window(config.window),
             peer: INITIAL,
             raised: 0,
             arrivals: NumberSet::default(),
