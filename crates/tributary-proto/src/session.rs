@@ -340,6 +340,7 @@ impl Session {
             self.drop_subflow(now, old);
         }
         let mut subflow = Subflow::new(id, path, now, self.config.coupled);
+        subflow.usual_blockage = self.paths.usual_blockage(now, path);
         if self.config.short_queues {
             subflow.keep_short(now);
         }
