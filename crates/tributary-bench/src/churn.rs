@@ -8,11 +8,13 @@ mod load;
 mod proxy;
 
 use super::{BenchError, Expectation, Judged, Progress, within};
+use clap::Args;
 use core::time::Duration;
 use load::{Life, Load};
 use proxy::Proxy;
 use serde::Serialize;
 use std::time::Instant;
+use tributary_cli::quantity;
 use tributary_report::{Cell, Column, Table, stats};
 use tributary_types::Rng;
 
@@ -31,23 +33,26 @@ const LEAK: Expectation = Expectation::AtMost(256.0);
 /// Descriptors and streams left after the last connection.
 const LEFT: Expectation = Expectation::AtMost(0.0);
 
-/// Settings of the benchmark.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Plan {
-    /// Duration in which connections begin.
+/// Leaks of a proxy while connections open and close: memory, descriptors and streams of both ends over time.
+///
+/// Half of the connections are aborted, by either side, at a random time. Bounds: growth of memory for each connection, and
+/// descriptors and streams that are left at the end.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Example: an hour at one connection a second
+  tributary-lab bench churn --seconds 3600 --json > churn.json")]
+pub struct Settings {
+    /// Seconds during which connections are opened
+    #[arg(long, default_value_t = 3600.0, value_parser = quantity::seconds)]
     pub seconds: f64,
-    /// Connections that begin per second.
+    /// Connections opened per second
+    #[arg(long, default_value_t = 1.0)]
     pub rate: f64,
-    /// Seconds between samples.
+    /// Seconds between two samples
+    #[arg(long, default_value_t = 10.0, value_parser = quantity::seconds)]
     pub every: f64,
-    /// Seed of sizes, lives and aborts.
+    /// Seed of sizes, lifetimes and aborts
+    #[arg(long, default_value_t = 1)]
     pub seed: u64,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self { seconds: 3600.0, rate: 1.0, every: 10.0, seed: 1 }
-    }
 }
 
 /// The state of one process at one time.
@@ -105,19 +110,19 @@ pub struct Report {
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("seconds", plan.seconds, 10.0..=86_400.0)?;
-    within("rate", plan.rate, 0.1..=100.0)?;
-    within("every", plan.every, 0.1..=plan.seconds)?;
+pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("seconds", settings.seconds, 10.0..=86_400.0)?;
+    within("rate", settings.rate, 0.1..=100.0)?;
+    within("every", settings.every, 0.1..=settings.seconds)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let failed = |e: std::io::Error| BenchError::Program { program: "runtime".into(), reason: e.to_string() };
-    runtime.map_err(failed)?.block_on(measure(plan, progress))
+    runtime.map_err(failed)?.block_on(measure(settings, progress))
 }
 
-async fn measure(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
+async fn measure(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
     let target = load::target().await?;
     let proxy = Proxy::start(target)?;
-    let mut rng = Rng::new(plan.seed).child("churn");
+    let mut rng = Rng::new(settings.seed).child("churn");
     let mut warm_up = Load::new(proxy.address());
     (0..WARM_UP).for_each(|_| warm_up.begin(Life::short(&mut rng)));
     warm_up.finish(GRACE).await;
@@ -125,28 +130,28 @@ async fn measure(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchErr
     let mut load = Load::new(proxy.address());
     let mut samples: [Vec<Sample>; 2] = Default::default();
     let began = Instant::now();
-    let mut sample_at = plan.every;
+    let mut sample_at = settings.every;
     let mut told = 0;
     for number in 0.. {
-        let at = f64::from(number) / plan.rate;
-        while sample_at <= at.min(plan.seconds) {
+        let at = f64::from(number) / settings.rate;
+        while sample_at <= at.min(settings.seconds) {
             wait_until(began, sample_at).await;
             for (list, sample) in samples.iter_mut().zip(proxy.look()?) {
                 list.push(Sample { at_s: sample_at, begun: load.begun(), open: load.open(), ..sample });
             }
-            sample_at += plan.every;
-            let share = sample_at / plan.seconds;
+            sample_at += settings.every;
+            let share = sample_at / settings.seconds;
             if (share * 10.0) as u32 > told {
                 told = (share * 10.0) as u32;
                 progress(&format!(
                     "{:.0} s of {:.0}: {}",
-                    sample_at - plan.every,
-                    plan.seconds,
+                    sample_at - settings.every,
+                    settings.seconds,
                     load.tally()
                 ));
             }
         }
-        if at >= plan.seconds {
+        if at >= settings.seconds {
             break;
         }
         wait_until(began, at).await;
@@ -155,8 +160,15 @@ async fn measure(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchErr
     let connections = load.finish(GRACE).await;
     let after = proxy.at_rest().await?;
     let ends = ["serve", "connect"].into_iter().zip(samples).zip(before.into_iter().zip(after));
-    let ends = ends.map(|((name, samples), (before, after))| End::new(name, (before, after), samples, plan));
-    Ok(Report { seconds: plan.seconds, rate: plan.rate, seed: plan.seed, connections, ends: ends.collect() })
+    let ends =
+        ends.map(|((name, samples), (before, after))| End::new(name, (before, after), samples, settings));
+    Ok(Report {
+        seconds: settings.seconds,
+        rate: settings.rate,
+        seed: settings.seed,
+        connections,
+        ends: ends.collect(),
+    })
 }
 
 async fn wait_until(began: Instant, seconds: f64) {
@@ -164,8 +176,13 @@ async fn wait_until(began: Instant, seconds: f64) {
 }
 
 impl End {
-    fn new(name: &'static str, (before, after): (Sample, Sample), samples: Vec<Sample>, plan: &Plan) -> Self {
-        let counted: Vec<&Sample> = samples.iter().filter(|s| s.at_s > plan.seconds * SETTLING).collect();
+    fn new(
+        name: &'static str,
+        (before, after): (Sample, Sample),
+        samples: Vec<Sample>,
+        settings: &Settings,
+    ) -> Self {
+        let counted: Vec<&Sample> = samples.iter().filter(|s| s.at_s > settings.seconds * SETTLING).collect();
         let points: Vec<(f64, f64)> =
             counted.iter().map(|s| (s.begun as f64, s.memory_kb as f64 * 1024.0)).collect();
         let slope = stats::slope_interval(&points).filter(|_| points.len() >= FEWEST);
@@ -219,8 +236,8 @@ mod tests {
             streams: n % 3,
         };
         let before = Sample { descriptors: 20, ..Sample::default() };
-        let plan = Plan { seconds: 100.0, ..Plan::default() };
-        End::new("serve", (before, after), (1..=100).map(sample).collect(), &plan)
+        let settings = Settings { seconds: 100.0, ..crate::defaults() };
+        End::new("serve", (before, after), (1..=100).map(sample).collect(), &settings)
     }
 
     #[test]
@@ -245,7 +262,7 @@ mod tests {
 
     #[test]
     fn settings_out_of_range_are_refused() {
-        let error = run(&Plan { rate: 1e6, ..Plan::default() }, &mut |_| ()).unwrap_err().to_string();
+        let error = run(&Settings { rate: 1e6, ..crate::defaults() }, &mut |_| ()).unwrap_err().to_string();
         assert!(error.contains("`rate`"), "{error}");
     }
 }

@@ -12,6 +12,7 @@ mod network;
 pub use contest::{Aim, Contest, Rate};
 
 use super::{BenchError, Judged, Progress, within};
+use clap::Args;
 use contest::Entrant;
 use core::hint::black_box;
 use serde::Serialize;
@@ -24,19 +25,21 @@ const SYMBOL: usize = 1408;
 /// Data sets in the ring.
 const RING: usize = 16;
 
-/// Settings of the benchmark.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    /// Rounds of each contest.
+/// GF(2^8) kernels, block codes, decoding and recoding beside memcpy, ISA-L, rusty_erasure, rlnc and rlnc-simdx.
+///
+/// ISA-L takes part when it is installed (Debian: libisal2).
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tributary-lab bench coding
+  tributary-lab bench coding --only decode --rounds 51 --json")]
+pub struct Settings {
+    /// Rounds of each contest; in each every contestant has its turn
+    #[arg(long, default_value_t = 21)]
     pub rounds: u32,
-    /// Only contests whose name begins with this; `None`: all.
+    /// Run only contests whose name begins with this: kernels, encode-192, encode-128, encode-10, decode-systematic,
+    /// decode-dense, recode
+    #[arg(long)]
     pub only: Option<String>,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self { rounds: 21, only: None }
-    }
 }
 
 /// The result.
@@ -71,11 +74,11 @@ const CONTESTS: [(&str, Holder); 7] = [
 ///
 /// # Errors
 /// [`BenchError::OutOfRange`]; [`BenchError::Program`] when no contest has the name.
-pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("rounds", f64::from(plan.rounds), 3.0..=999.0)?;
-    let wanted = |name: &str| plan.only.as_ref().is_none_or(|only| name.starts_with(only.as_str()));
+pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("rounds", f64::from(settings.rounds), 3.0..=999.0)?;
+    let wanted = |name: &str| settings.only.as_ref().is_none_or(|only| name.starts_with(only.as_str()));
     if !CONTESTS.iter().any(|(name, _)| wanted(name)) {
-        let program = plan.only.clone().unwrap_or_default();
+        let program = settings.only.clone().unwrap_or_default();
         let reason = format!("no such contest; known: {}", CONTESTS.map(|(name, _)| name).join(", "));
         return Err(BenchError::Program { program, reason });
     }
@@ -84,7 +87,7 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     let mut contests = Vec::new();
     for (name, hold) in CONTESTS.into_iter().filter(|(name, _)| wanted(name)) {
         progress(name);
-        contests.extend(hold(plan.rounds, has_gfni));
+        contests.extend(hold(settings.rounds, has_gfni));
     }
     let has_isal = isal::Isal::load(&[1], 1, 1).is_some();
     Ok(Report { kernel: tier.name(), has_gfni, has_isal, symbol: SYMBOL, contests })
@@ -172,15 +175,15 @@ mod tests {
 
     #[test]
     fn an_unknown_contest_lists_the_known_ones() {
-        let plan = Plan { only: Some("encod-192".to_owned()), ..Plan::default() };
-        let error = run(&plan, &mut |_| ()).unwrap_err().to_string();
+        let settings = Settings { only: Some("encod-192".to_owned()), ..crate::defaults() };
+        let error = run(&settings, &mut |_| ()).unwrap_err().to_string();
         assert!(error.contains("encode-192") && error.contains("recode"), "{error}");
     }
 
     #[test]
     fn a_contest_has_its_rates_and_aims() {
-        let plan = Plan { rounds: 3, only: Some("encode-10".to_owned()) };
-        let report = run(&plan, &mut |_| ()).expect("it runs");
+        let settings = Settings { rounds: 3, only: Some("encode-10".to_owned()) };
+        let report = run(&settings, &mut |_| ()).expect("it runs");
         assert_eq!(report.contests.len(), 1);
         assert!(report.contests[0].aims.iter().all(|aim| aim.ratio.value > 0.0));
         assert_eq!(report.tables().len(), 2);

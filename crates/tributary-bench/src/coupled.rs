@@ -20,7 +20,9 @@ pub use share::{Limits, Share};
 
 use super::controllers::Controllers;
 use super::{BenchError, Progress, within};
+use clap::Args;
 use serde::Serialize;
+use tributary_cli::quantity;
 use tributary_proto::coupling::COUPLED;
 use tributary_report::Table;
 
@@ -56,40 +58,41 @@ impl Part {
     }
 }
 
-/// Settings of the benchmark.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    /// Names of the parts to run; empty: all.
+/// Coupled congestion control by eBPF: its cost beside the kernel's cubic; two subflows beside another program's TCP
+/// connection at one bottleneck, and on two separate links; sessions and MPTCP, on real sockets and simulated.
+///
+/// Loads the controllers under names with a prefix and unloads them at the end. Needs root and feature `ebpf`, except
+/// for the part `simulated`. If it is killed, `tributary cc list` shows the controllers that are still loaded.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  sudo tributary-lab bench coupled
+  sudo tributary-lab bench coupled --only bottleneck,separate --controllers lia,olia --rounds 12 --json
+  tributary-lab bench coupled --only simulated")]
+pub struct Settings {
+    /// Run only these parts, separated by commas
+    #[arg(long, value_delimiter = ',', value_parser = Part::ALL.map(Part::name))]
     pub only: Vec<String>,
-    /// Controllers; empty: all.
+    /// Controllers, separated by commas: balia, compound, lia, olia, wvegas; without this option all
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
     pub controllers: Vec<String>,
-    /// Rounds of the cost for each controller; in each the controller and cubic take turns.
+    /// Rounds of the cost of each controller; in each it and cubic carry out four transfers in turns
+    #[arg(long, default_value_t = 11)]
     pub cost_rounds: u32,
-    /// Seconds of each transfer of the cost.
+    /// Seconds of each transfer of the cost
+    #[arg(long, default_value_t = 1.0, value_parser = quantity::seconds)]
     pub cost_seconds: f64,
-    /// Rounds of the emulated parts.
+    /// Rounds at the emulated bottleneck and on the separate links
+    #[arg(long, default_value_t = 8)]
     pub rounds: u32,
-    /// Measured seconds of each emulated run.
+    /// Measured seconds of each of their runs
+    #[arg(long, default_value_t = 20, value_parser = quantity::seconds_in(5..=600))]
     pub seconds: u32,
-    /// Seeds of each simulated run.
+    /// Seeds of each simulated run
+    #[arg(long, default_value_t = 20)]
     pub seeds: u32,
 }
 
-impl Default for Plan {
-    fn default() -> Self {
-        Self {
-            only: Vec::new(),
-            controllers: Vec::new(),
-            cost_rounds: 11,
-            cost_seconds: 1.0,
-            rounds: 8,
-            seconds: 20,
-            seeds: 20,
-        }
-    }
-}
-
-impl Plan {
+impl Settings {
     fn has(&self, part: Part) -> bool {
         self.only.is_empty() || self.only.iter().any(|name| name == part.name())
     }
@@ -136,24 +139,24 @@ pub fn prefix() -> String {
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(plan: &Plan, prefix: &str, progress: Progress<'_>) -> Result<Report, BenchError> {
-    plan.check()?;
+pub fn run(settings: &Settings, prefix: &str, progress: Progress<'_>) -> Result<Report, BenchError> {
+    settings.check()?;
     let mut report = Report::default();
-    if [Part::Cost, Part::Bottleneck, Part::Separate].into_iter().any(|part| plan.has(part)) {
-        let loaded = Controllers::load(&plan.controllers, prefix)?;
-        if plan.has(Part::Cost) {
-            report.cost = cost::run(plan, &loaded, &mut *progress)?;
+    if [Part::Cost, Part::Bottleneck, Part::Separate].into_iter().any(|part| settings.has(part)) {
+        let loaded = Controllers::load(&settings.controllers, prefix)?;
+        if settings.has(Part::Cost) {
+            report.cost = cost::run(settings, &loaded, &mut *progress)?;
         }
-        if plan.has(Part::Bottleneck) {
-            report.shares = bottleneck::run(plan, &loaded, &mut *progress)?;
+        if settings.has(Part::Bottleneck) {
+            report.shares = bottleneck::run(settings, &loaded, &mut *progress)?;
         }
-        if plan.has(Part::Separate) {
-            report.separate = separate::emulated(plan, &loaded, &mut *progress)?;
+        if settings.has(Part::Separate) {
+            report.separate = separate::emulated(settings, &loaded, &mut *progress)?;
         }
     }
-    if plan.has(Part::Simulated) {
-        report.shares.extend(simulated::shares(plan, &mut *progress)?);
-        report.separate.extend(simulated::separate(plan, &mut *progress)?);
+    if settings.has(Part::Simulated) {
+        report.shares.extend(simulated::shares(settings, &mut *progress)?);
+        report.separate.extend(simulated::separate(settings, &mut *progress)?);
     }
     Ok(report)
 }
@@ -178,10 +181,10 @@ mod tests {
 
     #[test]
     fn a_plan_runs_the_parts_and_controllers_it_names() {
-        let all = Plan::default();
+        let all = crate::defaults::<Settings>();
         assert!(Part::ALL.into_iter().all(|part| all.has(part)));
         assert_eq!(all.coupled(), COUPLED);
-        let some = Plan {
+        let some = Settings {
             only: vec!["cost".to_owned()],
             controllers: vec!["compound".to_owned(), "lia".to_owned()],
             ..all
@@ -192,8 +195,8 @@ mod tests {
 
     #[test]
     fn an_unknown_controller_is_refused_before_anything_runs() {
-        let plan = Plan { controllers: vec!["warp".to_owned()], ..Plan::default() };
-        let error = run(&plan, "x_", &mut |_| panic!("nothing runs")).unwrap_err().to_string();
+        let settings = Settings { controllers: vec!["warp".to_owned()], ..crate::defaults() };
+        let error = run(&settings, "x_", &mut |_| panic!("nothing runs")).unwrap_err().to_string();
         assert!(error.contains("`warp`") && error.contains("olia"), "{error}");
     }
 

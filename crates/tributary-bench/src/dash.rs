@@ -9,9 +9,11 @@
 mod clients;
 mod servers;
 
+use clap::Args;
 use core::time::Duration;
 use serde::Serialize;
 use std::path::Path;
+use tributary_cli::quantity;
 use tributary_report::{Cell, Column, Interval, Table, stats};
 
 use super::{BenchError, Expectation, Judged, Progress, daemon, median, within};
@@ -28,21 +30,22 @@ const WANTED: Expectation = Expectation::AtLeast(0.8);
 /// Growth of the server's memory from the first turn to the last, MiB.
 const FLAT: Expectation = Expectation::AtMost(8.0);
 
-/// Settings of the benchmark.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Plan {
-    /// Number of rounds, with a turn of each server.
+/// `tributary dash serve` beside nginx: bytes for each second of processor time with many clients, and memory.
+///
+/// The same files and the same clients over loopback TCP, in turns; nginx with `sendfile`. Needs nginx: scripts/setup --nginx.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Example:
+  tributary-lab bench dash --rounds 7 --clients 1000 --json > dash.json")]
+pub struct Settings {
+    /// Rounds; in each both servers have their turn
+    #[arg(long, default_value_t = 7)]
     pub rounds: u32,
-    /// Measured seconds of each turn.
+    /// Measured seconds of each turn
+    #[arg(long, default_value_t = 4.0, value_parser = quantity::seconds)]
     pub seconds: f64,
-    /// Number of clients.
+    /// Clients at once
+    #[arg(long, default_value_t = 1000)]
     pub clients: u32,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self { rounds: 7, seconds: 4.0, clients: 1000 }
-    }
 }
 
 /// One server in one round.
@@ -85,16 +88,16 @@ pub struct Report {
 ///
 /// # Errors
 /// [`BenchError`]; if nginx is missing, the error says how to install it.
-pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("rounds", f64::from(plan.rounds), 1.0..=99.0)?;
-    within("seconds", plan.seconds, 0.5..=600.0)?;
-    within("clients", f64::from(plan.clients), 1.0..=10_000.0)?;
-    servers::raise_descriptors(u64::from(plan.clients) + 256)?;
+pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("rounds", f64::from(settings.rounds), 1.0..=99.0)?;
+    within("seconds", settings.seconds, 0.5..=600.0)?;
+    within("clients", f64::from(settings.clients), 1.0..=10_000.0)?;
+    servers::raise_descriptors(u64::from(settings.clients) + 256)?;
     let failed = |error: std::io::Error| daemon::failed("temporary directory", error);
     let directory = tempfile::tempdir().map_err(failed)?;
     let sizes = write_segments(directory.path()).map_err(failed)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let measuring = measure(plan, (directory.path(), &sizes), progress);
+    let measuring = measure(settings, (directory.path(), &sizes), progress);
     runtime.map_err(|error| daemon::failed("runtime", error))?.block_on(measuring)
 }
 
@@ -109,17 +112,17 @@ fn write_segments(directory: &Path) -> std::io::Result<Vec<u64>> {
 }
 
 async fn measure(
-    plan: &Plan,
+    settings: &Settings,
     (directory, sizes): (&Path, &[u64]),
     progress: Progress<'_>,
 ) -> Result<Report, BenchError> {
     let (nginx_version, nginx) = servers::nginx(directory).await?;
     let both = [servers::tributary(directory)?, nginx];
     let mut turns: [Vec<Turn>; 2] = Default::default();
-    for round in 0..plan.rounds {
-        progress(&format!("round {} of {}", round + 1, plan.rounds));
+    for round in 0..settings.rounds {
+        progress(&format!("round {} of {}", round + 1, settings.rounds));
         for (server, turns) in both.iter().zip(&mut turns) {
-            turns.push(turn(plan, server, sizes).await?);
+            turns.push(turn(settings, server, sizes).await?);
         }
     }
     let [tributary, nginx] = turns;
@@ -127,8 +130,8 @@ async fn measure(
     let ratio = Judged::ratio(&each(&tributary), &each(&nginx), WANTED);
     let growth = growth(&tributary);
     Ok(Report {
-        clients: plan.clients,
-        seconds: plan.seconds,
+        clients: settings.clients,
+        seconds: settings.seconds,
         nginx_version,
         tributary,
         nginx,
@@ -145,11 +148,11 @@ fn growth(turns: &[Turn]) -> Judged {
     Judged::new(slope.map_or(f64::NAN, |(each, _)| each * steps), interval, FLAT)
 }
 
-async fn turn(plan: &Plan, server: &Server, sizes: &[u64]) -> Result<Turn, BenchError> {
-    let clients = Clients::start(server.address, plan.clients, sizes);
+async fn turn(settings: &Settings, server: &Server, sizes: &[u64]) -> Result<Turn, BenchError> {
+    let clients = Clients::start(server.address, settings.clients, sizes);
     clients.all_served().await?;
     let (began, before) = (server.cpu()?, clients.tally());
-    tokio::time::sleep(Duration::from_secs_f64(plan.seconds)).await;
+    tokio::time::sleep(Duration::from_secs_f64(settings.seconds)).await;
     let (ended, after) = (server.cpu()?, clients.tally());
     let (user_s, kernel_s) = (ended.user_s - began.user_s, ended.kernel_s - began.kernel_s);
     let cpu_s = user_s + kernel_s;
@@ -222,7 +225,7 @@ mod tests {
 
     #[test]
     fn settings_out_of_range_are_refused() {
-        let error = run(&Plan { clients: 0, ..Plan::default() }, &mut |_| ()).unwrap_err().to_string();
+        let error = run(&Settings { clients: 0, ..crate::defaults() }, &mut |_| ()).unwrap_err().to_string();
         assert!(error.contains("`clients`"), "{error}");
     }
 

@@ -2,9 +2,11 @@
 //! equivalence, and rattan in the same run.
 
 use super::{BenchError, Expectation, Judged, Progress, Verdict, median, within};
+use clap::Args;
 use core::time::Duration;
 use serde::Serialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use tributary_cli::quantity;
 use tributary_emu::bench::{self, Accuracy, AccuracyPlan, Load, LossEquivalence, PeerComparison};
 use tributary_report::{Cell, Column, Table};
 use tributary_types::Bitrate;
@@ -18,21 +20,22 @@ const PEER_AIM: Expectation = Expectation::AtLeast(4.0);
 /// Configured rate of both emulators: above the peer's maximum.
 const PEER_RATE: Bitrate = Bitrate::from_mbps(4_000);
 
-/// Settings of the benchmark.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Plan {
-    /// Time of each measurement.
-    pub time: Duration,
-    /// Seeds of the loss equivalence.
+/// The emulator: accuracy, ceiling, loss equivalence, and rattan 0.1.1 in the same run.
+#[derive(Clone, Debug, Args)]
+pub struct Settings {
+    /// Directory of rattan; cargo installs it there if it is missing (minutes); without this option there is no peer
+    #[arg(long)]
+    pub rattan: Option<PathBuf>,
+    /// Seconds of each measurement
+    #[arg(long, default_value_t = 5,
+          value_parser = quantity::long_seconds_in(1..=600))]
+    pub seconds: u64,
+    /// Seeds of the loss equivalence
+    #[arg(long, default_value_t = 15)]
     pub seeds: u64,
-    /// Rounds of accuracy, and of the comparison with the peer.
+    /// Rounds of accuracy, and of the comparison with rattan
+    #[arg(long, default_value_t = 5)]
     pub rounds: usize,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self { time: Duration::from_secs(5), seeds: 15, rounds: 5 }
-    }
 }
 
 /// A rate under one load, round by round.
@@ -63,21 +66,23 @@ pub struct Report {
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(plan: &Plan, rattan: Option<&Path>, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("rounds", plan.rounds as f64, 1.0..=99.0)?;
-    let once = AccuracyPlan { time: plan.time, ..AccuracyPlan::default() };
+pub fn run(settings: &Settings, rattan: Option<&Path>, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("rounds", settings.rounds as f64, 1.0..=99.0)?;
+    within("seeds", settings.seeds as f64, 2.0..=1000.0)?;
+    let time = Duration::from_secs(settings.seconds);
+    let once = AccuracyPlan { time, ..AccuracyPlan::default() };
     let mut accuracy: Vec<Vec<Accuracy>> = Vec::new();
-    for round in 1..=plan.rounds {
-        progress(&format!("accuracy, round {round} of {}", plan.rounds));
+    for round in 1..=settings.rounds {
+        progress(&format!("accuracy, round {round} of {}", settings.rounds));
         let rows = bench::accuracy(&once, &mut *progress)?;
         accuracy.resize(rows.len(), Vec::new());
         accuracy.iter_mut().zip(rows).for_each(|(rounds, row)| rounds.push(row));
     }
     let accuracy = accuracy.into_iter().map(Exactness::new).collect();
-    let ceiling = bench::ceiling(plan.time, &mut *progress)?;
-    let loss = bench::loss_equivalence(plan.seeds, Duration::from_secs(2), &mut *progress)?;
+    let ceiling = bench::ceiling(time, &mut *progress)?;
+    let loss = bench::loss_equivalence(settings.seeds, Duration::from_secs(2), &mut *progress)?;
     let compare =
-        |program| bench::compare_with_rattan(program, PEER_RATE, (plan.rounds, plan.time), &mut *progress);
+        |program| bench::compare_with_rattan(program, PEER_RATE, (settings.rounds, time), &mut *progress);
     Ok(Report { accuracy, ceiling, loss, peer: rattan.map(compare).transpose()? })
 }
 

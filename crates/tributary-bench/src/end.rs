@@ -1,7 +1,7 @@
 //! One end of a benchmark's transfer, in a separate process so that processor time and memory can be measured for
 //! each end.
 //!
-//! It gets its [`EndPlan`] as an argument and prints JSON lines to standard output. Not here: the endpoints of
+//! It gets its [`EndTask`] as an argument and prints JSON lines to standard output. Not here: the endpoints of
 //! experiments ([`tributary_lab::endpoint`]), which follow workloads.
 
 mod kernel;
@@ -101,7 +101,7 @@ pub enum EndRole {
 
 /// The work of one end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EndPlan {
+pub struct EndTask {
     /// The transport or program under test.
     pub contestant: Contestant,
     /// Congestion control of every socket.
@@ -150,10 +150,10 @@ pub struct MemorySample {
     pub held: u64,
 }
 
-/// Runs one end. `plan` is an [`EndPlan`] in JSON. Errors are reported to the process that started this one.
+/// Runs one end. `plan` is an [`EndTask`] in JSON. Errors are reported to the process that started this one.
 #[must_use]
-pub fn run(plan: &str) -> bool {
-    let result = serde_json::from_str(plan).map_err(Into::into).and_then(carry_out);
+pub fn run(task: &str) -> bool {
+    let result = serde_json::from_str(task).map_err(Into::into).and_then(carry_out);
     let done = result.is_ok();
     reply(&match result {
         Ok(result) => EndReply::Done(EndResult { rss_peak_kb: memory_kb("VmHWM:"), ..result }),
@@ -162,15 +162,15 @@ pub fn run(plan: &str) -> bool {
     done
 }
 
-fn carry_out(plan: EndPlan) -> Outcome<EndResult> {
+fn carry_out(task: EndTask) -> Outcome<EndResult> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let rss_before_kb = memory_kb("VmRSS:");
-    let result = match &plan.contestant {
-        Contestant::Rustls => runtime.block_on(tls::run(&plan)),
+    let result = match &task.contestant {
+        Contestant::Rustls => runtime.block_on(tls::run(&task)),
         Contestant::Transport(name, session) => match name.parse::<TransportName>()? {
-            TransportName::Tcp(_) => kernel::run(&plan, false),
-            TransportName::Mptcp { .. } => kernel::run(&plan, true),
-            name => runtime.block_on(transport::run(&plan, &name, session, reply)),
+            TransportName::Tcp(_) => kernel::run(&task, false),
+            TransportName::Mptcp { .. } => kernel::run(&task, true),
+            name => runtime.block_on(transport::run(&task, &name, session, reply)),
         },
     };
     Ok(EndResult { rss_before_kb, ..result? })

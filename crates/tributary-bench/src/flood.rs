@@ -8,11 +8,13 @@
 pub mod frames;
 mod parties;
 
+use clap::Args;
 use core::time::Duration;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use std::time::Instant;
+use tributary_cli::quantity;
 
 use serde::Serialize;
 use tributary_emu::{Audit, Network, Side};
@@ -37,21 +39,21 @@ const HONEST: Expectation = Expectation::AtLeast(0.99);
 /// The stream's rate over that without a flood.
 const STREAM: Expectation = Expectation::AtLeast(0.95);
 
-/// Settings of the benchmark.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Plan {
-    /// Number of rounds, with a phase with and one without the flood.
+/// A flood of connections that never authenticate: its effect on honest clients 100 ms away and on a running stream.
+#[derive(Clone, Debug, Args)]
+pub struct Settings {
+    /// Rounds; each has a phase with the flood and one without
+    #[arg(long, default_value_t = 8)]
     pub rounds: u32,
-    /// Measured seconds of each phase.
+    /// Measured seconds of each phase
+    #[arg(long, default_value_t = 6.0, value_parser = quantity::seconds)]
     pub seconds: f64,
-    /// Connections of the flood per second.
+    /// Connections of the flood each second
+    #[arg(long, default_value_t = 3200)]
     pub per_second: u32,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self { rounds: 8, seconds: 6.0, per_second: 3200 }
-    }
+    /// Measure instead the longest round trip of a session beside two that have the key and send these frames without end
+    #[arg(long, value_name = "settings|pieces|pings", conflicts_with = "per_second")]
+    pub hostile: Option<frames::Hostile>,
 }
 
 /// Honest attempts of one kind.
@@ -146,18 +148,18 @@ impl Drop for Curtain<'_> {
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("rounds", f64::from(plan.rounds), 2.0..=100.0)?;
-    within("seconds", plan.seconds, 2.0..=60.0)?;
-    within("per-second", f64::from(plan.per_second), 1.0..=20_000.0)?;
-    let phase = Duration::from_secs_f64(plan.seconds) + SETTLE;
+pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("rounds", f64::from(settings.rounds), 2.0..=100.0)?;
+    within("seconds", settings.seconds, 2.0..=60.0)?;
+    within("per-second", f64::from(settings.per_second), 1.0..=20_000.0)?;
+    let phase = Duration::from_secs_f64(settings.seconds) + SETTLE;
     let radio = |(name, mbps)| PathSpec::symmetric(name, LinkSpec::constant(Bitrate::from_mbps(mbps)));
     let scenario = Scenario::new("flood")
         .with_path(radio(("stream", RATES[0])))
         .with_path(radio(("clients", RATES[1])))
         .with_rtt(RTT)
         .with_queue_time(Duration::from_millis(50))
-        .with_duration(phase * 2 * plan.rounds + 6 * START);
+        .with_duration(phase * 2 * settings.rounds + 6 * START);
     let network = Network::start(&scenario)?;
     parties::give_addresses(&network)?;
     let (scene, network) = (&Scene::default(), &network);
@@ -171,7 +173,7 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
         let [stream, clients, local] = addresses[..] else { return Err(failed("an address is missing")) };
         scope.spawn(move || network.run(Side::Client, || parties::watch(scene, stream)));
         scope.spawn(move || network.run(Side::Client, || parties::visit(scene, clients)));
-        let per_second = plan.per_second;
+        let per_second = settings.per_second;
         scope.spawn(move || network.run(Side::Server, || parties::flood(scene, local, per_second)));
         let began = Instant::now();
         while scene.received.load(Relaxed) == 0 {
@@ -181,7 +183,7 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
             std::thread::sleep(Duration::from_millis(10));
         }
         std::thread::sleep(START / 2);
-        let phases = conduct(plan, scene, progress);
+        let phases = conduct(settings, scene, progress);
         drop(curtain);
         Ok(phases)
     })?;
@@ -205,18 +207,18 @@ fn ratio(round: &[Phase]) -> Option<f64> {
 }
 
 /// Turns the flood on and off; the order changes from round to round.
-fn conduct(plan: &Plan, scene: &Scene, progress: Progress<'_>) -> Vec<Phase> {
+fn conduct(settings: &Settings, scene: &Scene, progress: Progress<'_>) -> Vec<Phase> {
     let mut phases = Vec::new();
-    for round in 0..plan.rounds {
+    for round in 0..settings.rounds {
         for flooded in [round % 2 == 1, round % 2 == 0] {
             let what = if flooded { "flood" } else { "no flood" };
-            progress(&format!("round {} of {}: {what}", round + 1, plan.rounds));
+            progress(&format!("round {} of {}: {what}", round + 1, settings.rounds));
             scene.flooding.store(flooded, Relaxed);
             scene.change.fetch_add(1, Relaxed);
             std::thread::sleep(SETTLE);
             let count = || (scene.received.load(Relaxed), scene.flooded.load(Relaxed));
             let (began, before) = (Instant::now(), count());
-            std::thread::sleep(Duration::from_secs_f64(plan.seconds));
+            std::thread::sleep(Duration::from_secs_f64(settings.seconds));
             let (seconds, after) = (began.elapsed().as_secs_f64(), count());
             let taken = |attempts: &Mutex<Attempts>| std::mem::take(&mut *parties::lock(attempts));
             phases.push(Phase {

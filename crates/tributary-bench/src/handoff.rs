@@ -10,6 +10,7 @@ mod live;
 mod player;
 
 use super::{BenchError, Expectation, Judged, Progress, within};
+use clap::Args;
 use core::time::Duration;
 use live::Recording;
 use player::{Frames, Playback};
@@ -45,17 +46,16 @@ const GAP_MS: Expectation = Expectation::AtMost(3.0 * 100.0 + 50.0);
 /// An interface that comes back must be a path within this time.
 const REACTION_MS: Expectation = Expectation::AtMost(100.0);
 
-/// What to measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// Losses, each three seconds.
+/// A live video over two radios that are lost in turns: times without data, late frames, and how soon a change of an
+/// interface changes a session's paths; a session beside kernel MPTCP on the same links.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tributary-lab bench handoff
+  tributary-lab bench handoff --handoffs 200 --json > handoff.json")]
+pub struct Settings {
+    /// Losses, three seconds each
+    #[arg(long, default_value_t = 64)]
     pub handoffs: u32,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self { handoffs: 64 }
-    }
 }
 
 /// How a radio is lost.
@@ -147,10 +147,10 @@ struct Switched {
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("handoffs", f64::from(plan.handoffs), 4.0..=2000.0)?;
-    let handoffs = schedule(plan.handoffs);
-    let length = MARGIN * 2 + EVERY * plan.handoffs;
+pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("handoffs", f64::from(settings.handoffs), 4.0..=2000.0)?;
+    let handoffs = schedule(settings.handoffs);
+    let length = MARGIN * 2 + EVERY * settings.handoffs;
     let network = Network::start(&scenario(&handoffs, length))?;
     kernel::prepare_mptcp(&|side, program| network.command(side, program), &PATHS.map(str::to_owned))?;
     let failed =

@@ -4,11 +4,13 @@
 //! The attacker is on the access point's host, so that its datagrams come in over the same link. All hosts are on
 //! this machine's cores.
 
+use clap::Args;
 use core::time::Duration;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
+use tributary_cli::quantity;
 
 use serde::Serialize;
 use tributary_emu::{Host, RelayNetwork};
@@ -38,23 +40,21 @@ const STAMP: usize = 16;
 const GATEWAY_PORT: u16 = 7100;
 const POINT_PORT: u16 = 7200;
 
-/// Settings of the benchmark.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Plan {
-    /// Number of rounds.
+/// A COTAG gateway with 32 keys under attack: pings through the tunnel beside junk, sessions beside a recorded handshake.
+#[derive(Clone, Debug, Args)]
+pub struct Settings {
+    /// Rounds; each has every attack once
+    #[arg(long, default_value_t = 5)]
     pub rounds: u32,
-    /// Seconds of pings in each phase.
+    /// Seconds of pings beside each kind of junk
+    #[arg(long, default_value_t = 5.0, value_parser = quantity::seconds)]
     pub seconds: f64,
-    /// Datagrams of junk per second.
+    /// Datagrams of junk each second
+    #[arg(long, default_value_t = 20_000)]
     pub junk: u32,
-    /// Copies of a recorded handshake per second.
+    /// Copies of a recorded handshake each second
+    #[arg(long, default_value_t = 1000)]
     pub replays: u32,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self { rounds: 5, seconds: 5.0, junk: 20_000, replays: 1000 }
-    }
 }
 
 /// One kind of attack.
@@ -86,20 +86,20 @@ const REPLAYED: &str = "handshakes, one of them sent again";
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("rounds", f64::from(plan.rounds), 1.0..=100.0)?;
-    within("seconds", plan.seconds, 0.5..=600.0)?;
-    within("junk", f64::from(plan.junk), 1.0..=1e6)?;
-    within("replays", f64::from(plan.replays), 1.0..=1e6)?;
+pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("rounds", f64::from(settings.rounds), 1.0..=100.0)?;
+    within("seconds", settings.seconds, 0.5..=600.0)?;
+    within("junk", f64::from(settings.junk), 1.0..=1e6)?;
+    within("replays", f64::from(settings.replays), 1.0..=1e6)?;
     let attack = |name| Attack { name, per_second: Vec::new(), share: Vec::new() };
     let mut attacks = [QUIET, STRANGE, NAMED, REPLAYED].map(attack);
-    for round in 1..=plan.rounds {
+    for round in 1..=settings.rounds {
         let mut world = World::start()?;
         for attack in &mut attacks {
-            progress(&format!("{}, round {round} of {}", attack.name, plan.rounds));
+            progress(&format!("{}, round {round} of {}", attack.name, settings.rounds));
             let (share, sent) = match attack.name {
-                REPLAYED => world.handshakes(plan)?,
-                name => world.pings(plan, name)?,
+                REPLAYED => world.handshakes(settings)?,
+                name => world.pings(settings, name)?,
             };
             attack.share.push(share);
             attack.per_second.push(sent);
@@ -267,7 +267,7 @@ impl World {
     }
 
     /// Share of pings answered while this junk arrives, and its rate.
-    fn pings(&self, plan: &Plan, name: &str) -> Result<(f64, f64), BenchError> {
+    fn pings(&self, settings: &Settings, name: &str) -> Result<(f64, f64), BenchError> {
         let is_named = name == NAMED;
         let make = |number: u64, datagram: &mut Vec<u8>| {
             datagram.clone_from(&self.recorded);
@@ -279,8 +279,8 @@ impl World {
                 datagram[at] |= 0x80;
             }
         };
-        let per_second = if name == QUIET { 0 } else { plan.junk };
-        let count = (plan.seconds / PING.as_secs_f64()) as u32;
+        let per_second = if name == QUIET { 0 } else { settings.junk };
+        let count = (settings.seconds / PING.as_secs_f64()) as u32;
         self.attacked(per_second, make, || {
             let server = self.bind(Host::Server, RelayNetwork::SERVER)?;
             let device = self.bind(Host::Device, RelayNetwork::tunnel(2))?;
@@ -313,12 +313,12 @@ impl World {
 
     /// Share of the access point's starts that lead to a session in time while its recorded handshake is sent again, and
     /// how often that is.
-    fn handshakes(&mut self, plan: &Plan) -> Result<(f64, f64), BenchError> {
+    fn handshakes(&mut self, settings: &Settings) -> Result<(f64, f64), BenchError> {
         let recorded = self.recorded.clone();
         let mut point = self.point.take();
         let mut begun = 0;
         let (_, sent) = self.attacked(
-            plan.replays,
+            settings.replays,
             |_, datagram| datagram.clone_from(&recorded),
             || {
                 for _ in 0..RESTARTS {

@@ -3,8 +3,10 @@
 use super::end::{CONGESTION, Contestant, EndResult, Until};
 use super::process::Transfer;
 use super::{BenchError, Expectation, Judged, Progress, median, within};
+use clap::Args;
 use serde::Serialize;
 use std::ffi::OsStr;
+use tributary_cli::quantity;
 use tributary_emu::{Side, VethNetwork};
 use tributary_report::{Cell, Column, Table};
 
@@ -13,19 +15,15 @@ const PATHS: usize = 2;
 /// Largest share of one core that both ends together may use, per cent.
 const AIM: Expectation = Expectation::AtMost(0.1);
 
-/// Settings of the benchmark.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Plan {
-    /// Duration without payload in each round; above 10 s it includes keep-alives.
+/// Processor time of an idle session.
+#[derive(Clone, Debug, Args)]
+pub struct Settings {
+    /// Seconds without payload in each round
+    #[arg(long, default_value_t = 30.0, value_parser = quantity::seconds)]
     pub seconds: f64,
-    /// Rounds, each with a new session.
+    /// Rounds, each with a new session
+    #[arg(long, default_value_t = 5)]
     pub rounds: u32,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self { seconds: 30.0, rounds: 5 }
-    }
 }
 
 /// One round.
@@ -57,15 +55,15 @@ pub struct Report {
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("seconds", plan.seconds, 20.0..=3600.0)?;
-    within("rounds", f64::from(plan.rounds), 1.0..=100.0)?;
+pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("seconds", settings.seconds, 20.0..=3600.0)?;
+    within("rounds", f64::from(settings.rounds), 1.0..=100.0)?;
     let network = VethNetwork::create(PATHS)?;
     let command = |side: Side, program: &OsStr| network.command(side, program);
-    let until = Until::Idle(plan.seconds);
+    let until = Until::Idle(settings.seconds);
     let mut rounds = Vec::new();
-    for round in 1..=plan.rounds {
-        progress(&format!("idle for {} s, round {round} of {}", plan.seconds, plan.rounds));
+    for round in 1..=settings.rounds {
+        progress(&format!("idle for {} s, round {round} of {}", settings.seconds, settings.rounds));
         let contestant = Contestant::of("session");
         let paths = 0..PATHS;
         let transfer = Transfer { command: &command, paths, contestant, congestion: CONGESTION, until };
@@ -115,7 +113,8 @@ mod tests {
 
     #[test]
     fn a_time_without_a_keep_alive_is_refused() {
-        let error = run(&Plan { seconds: 5.0, ..Plan::default() }, &mut |_| ()).unwrap_err().to_string();
+        let error =
+            run(&Settings { seconds: 5.0, ..crate::defaults() }, &mut |_| ()).unwrap_err().to_string();
         assert_eq!(error, "`seconds` is 5; it must be from 20 to 3600");
     }
 }

@@ -1,6 +1,6 @@
 //! Benchmarks: each prints the ratio with its peer, measured in the same run.
 //!
-//! A benchmark consists of a `Plan` with defaults, a function that runs it, and a report, which is data
+//! A benchmark consists of `Settings` with defaults, as the command line takes them, a function that runs it, and a report, which is data
 //! (`Serialize`) and tables. Contestants take turns, so that load of the machine affects all of them, and
 //! results are medians. No test depends on these times. Call [`tributary_emu::isolate`] first; the program
 //! must have the hidden command `bench end` ([`end::run`]). The benchmarks of the emulator itself are in
@@ -8,6 +8,7 @@
 
 pub mod churn;
 pub mod coding;
+mod command;
 mod controllers;
 pub mod coupled;
 mod daemon;
@@ -27,6 +28,8 @@ pub mod simulator;
 pub mod stalled;
 pub mod tunnel;
 pub mod unshaped;
+
+pub use command::{Benchmark, Done, Measured};
 
 use core::time::Duration;
 use thiserror::Error;
@@ -54,6 +57,9 @@ pub enum BenchError {
     /// A measurement of the emulator failed.
     #[error(transparent)]
     Emulator(#[from] tributary_emu::bench::BenchError),
+    /// The program cannot be isolated.
+    #[error(transparent)]
+    Isolation(#[from] tributary_emu::IsolateError),
     /// A program of the benchmark could not be run.
     #[error("`{program}`: {reason}")]
     Program {
@@ -83,6 +89,13 @@ pub enum BenchError {
         /// Largest allowed.
         most: f64,
     },
+}
+
+/// The settings that a command line without options gives.
+#[cfg(test)]
+fn defaults<S: clap::Args>() -> S {
+    let given = S::augment_args(clap::Command::new("bench")).get_matches_from(["bench"]);
+    S::from_arg_matches(&given).expect("every setting has a default")
 }
 
 /// Checks one setting.

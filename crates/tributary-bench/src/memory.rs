@@ -4,9 +4,11 @@
 use super::end::{CONGESTION, Contestant, EndResult, MemorySample, Until};
 use super::process::Transfer;
 use super::{BenchError, Expectation, Interval, Judged, Progress, audited, bootstrap, median, within};
+use clap::Args;
 use core::time::Duration;
 use serde::Serialize;
 use std::ffi::OsStr;
+use tributary_cli::quantity;
 use tributary_emu::{Audit, Network, Side, VethNetwork};
 use tributary_lab::SessionSettings;
 use tributary_link::{LinkSpec, PathSpec, Scenario};
@@ -23,21 +25,18 @@ const FLAT: Expectation = Expectation::AtMost(8.0);
 /// Most memory of a session, MiB.
 const BOUND: Expectation = Expectation::AtMost(64.0);
 
-/// Settings of the benchmark.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Plan {
-    /// Windows of 64 KiB in the long transfer.
+/// Memory of a session: over many windows, and at 2 Gbit/s · 50 ms.
+#[derive(Clone, Debug, Args)]
+pub struct Settings {
+    /// Windows of 64 KiB in the long transfer
+    #[arg(long, default_value_t = 300_000)]
     pub windows: u32,
-    /// Duration at 2 Gbit/s · 50 ms: the transfer has the bytes that the links carry in this time.
+    /// Seconds at 2 Gbit/s · 50 ms
+    #[arg(long, default_value_t = 15.0, value_parser = quantity::seconds)]
     pub seconds: f64,
-    /// Transfers at 2 Gbit/s · 50 ms, each with new processes.
+    /// Transfers at 2 Gbit/s · 50 ms
+    #[arg(long, default_value_t = 5)]
     pub rounds: u32,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self { windows: 300_000, seconds: 15.0, rounds: 5 }
-    }
 }
 
 /// One end in the long transfer.
@@ -114,22 +113,22 @@ pub struct Report {
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("windows", f64::from(plan.windows), 1000.0..=10_000_000.0)?;
-    within("seconds", plan.seconds, 1.0..=600.0)?;
-    within("rounds", f64::from(plan.rounds), 1.0..=100.0)?;
-    progress(&format!("{} windows of 64 KiB", plan.windows));
-    let flatness = long_transfer(plan.windows)?;
+pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("windows", f64::from(settings.windows), 1000.0..=10_000_000.0)?;
+    within("seconds", settings.seconds, 1.0..=600.0)?;
+    within("rounds", f64::from(settings.rounds), 1.0..=100.0)?;
+    progress(&format!("{} windows of 64 KiB", settings.windows));
+    let flatness = long_transfer(settings.windows)?;
     let (mut bounds, mut audits) = ([Bound::new("source"), Bound::new("sink")], Vec::new());
-    for round in 1..=plan.rounds {
-        progress(&format!("2 Gbit/s, 50 ms, round {round} of {}", plan.rounds));
-        let ((source, sink), audit) = large_product(plan.seconds)?;
+    for round in 1..=settings.rounds {
+        progress(&format!("2 Gbit/s, 50 ms, round {round} of {}", settings.rounds));
+        let ((source, sink), audit) = large_product(settings.seconds)?;
         let goodput_mbps = sink.bytes as f64 * 8e-6 / sink.seconds;
         bounds[0].add(goodput_mbps, &source);
         bounds[1].add(goodput_mbps, &sink);
         audits.push(audit);
     }
-    Ok(Report { windows: plan.windows, window: SMALL_WINDOW, flatness, bounds: bounds.into(), audits })
+    Ok(Report { windows: settings.windows, window: SMALL_WINDOW, flatness, bounds: bounds.into(), audits })
 }
 
 fn long_transfer(windows: u32) -> Result<Vec<Flatness>, BenchError> {

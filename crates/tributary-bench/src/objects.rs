@@ -5,6 +5,7 @@
 //! percentile with that of WiFi alone, which has no blockages.
 
 use super::{BenchError, Expectation, Judged, Progress, bootstrap_rounds, median, within};
+use clap::Args;
 use core::time::Duration;
 use serde::Serialize;
 use tributary_lab::workload::{Record, Workload};
@@ -18,21 +19,18 @@ const MIB: u64 = 1 << 20;
 /// Pause between an answer and the next request.
 const PAUSE_MS: u64 = 50;
 
-/// Settings of the benchmark.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    /// Number of rounds, with a turn of every transport and their own seeds.
+/// 100 KiB and 1 MiB objects on warm connections through emulated radios.
+#[derive(Clone, Debug, Args)]
+pub struct Settings {
+    /// Rounds; each transport runs once per round
+    #[arg(long, default_value_t = 5)]
     pub rounds: u32,
-    /// Objects of each transport in each round.
+    /// Objects of each transport in each round
+    #[arg(long, default_value_t = 100)]
     pub count: u32,
-    /// Congestion control of all transports.
+    /// Congestion control of every socket of both ends
+    #[arg(long, default_value = "cubic")]
     pub congestion: String,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self { rounds: 5, count: 100, congestion: "cubic".to_owned() }
-    }
 }
 
 /// Base RTT of the radios.
@@ -171,30 +169,30 @@ pub struct Report {
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("rounds", f64::from(plan.rounds), 1.0..=100.0)?;
-    within("count", f64::from(plan.count), 10.0..=10_000.0)?;
-    let rows = conditions().into_iter().map(|condition| row(plan, condition, progress));
-    Ok(Report { congestion: plan.congestion.clone(), rows: rows.collect::<Result<_, _>>()? })
+pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("rounds", f64::from(settings.rounds), 1.0..=100.0)?;
+    within("count", f64::from(settings.count), 10.0..=10_000.0)?;
+    let rows = conditions().into_iter().map(|condition| row(settings, condition, progress));
+    Ok(Report { congestion: settings.congestion.clone(), rows: rows.collect::<Result<_, _>>()? })
 }
 
-fn row(plan: &Plan, condition: Condition, progress: Progress<'_>) -> Result<Row, BenchError> {
+fn row(settings: &Settings, condition: Condition, progress: Progress<'_>) -> Result<Row, BenchError> {
     let names = ["wifi", "wigig", "mptcp", "fbdt"];
     let mut times = names.map(|name| Times { transport: name.to_owned(), ..Times::default() });
-    for round in 1..=plan.rounds {
+    for round in 1..=settings.rounds {
         for times in &mut times {
             let (scenario, rtt) = (condition.scenario, condition.rtt.label());
             progress(&format!(
                 "{} KiB, {scenario}, {rtt}, {}, round {round} of {}",
                 condition.size >> 10,
                 times.transport,
-                plan.rounds
+                settings.rounds
             ));
-            one(plan, condition, u64::from(round), times)?;
+            one(settings, condition, u64::from(round), times)?;
         }
     }
     let ratio = |name: &str, rounds: &[usize]| ratio(&times, condition.statistic, name, rounds);
-    let all: Vec<usize> = (0..plan.rounds as usize).collect();
+    let all: Vec<usize> = (0..settings.rounds as usize).collect();
     let interval = bootstrap_rounds(all.len(), |drawn| ratio("fbdt", drawn));
     let ours = Judged::new(ratio("fbdt", &all), interval, Expectation::AtMost(condition.at_most));
     Ok(Row { condition, ratio: ours, mptcp_ratio: ratio("mptcp", &all), times: times.into() })
@@ -211,14 +209,15 @@ fn ratio(times: &[Times], statistic: Statistic, name: &str, rounds: &[usize]) ->
     figure(name) / base
 }
 
-fn one(plan: &Plan, condition: Condition, seed: u64, times: &mut Times) -> Result<(), BenchError> {
+fn one(settings: &Settings, condition: Condition, seed: u64, times: &mut Times) -> Result<(), BenchError> {
     let scenario = condition.rtt.apply(Scenario::builtin(condition.scenario)?.with_seed(seed));
     let found = TransportName::find(&times.transport, None, &scenario.path_names());
     let transport = found.expect("paths of every built-in scenario");
     // A radio that is blocked half of the time may take a second per object; others take far less.
-    let limit = f64::from(plan.count) * 0.5 + 5.0;
-    let workload = Workload::Object { size: condition.size, count: plan.count, pause_ms: PAUSE_MS, limit };
-    let result = measure(&Run::new(&scenario, &transport, &plan.congestion, &workload))?;
+    let limit = f64::from(settings.count) * 0.5 + 5.0;
+    let workload =
+        Workload::Object { size: condition.size, count: settings.count, pause_ms: PAUSE_MS, limit };
+    let result = measure(&Run::new(&scenario, &transport, &settings.congestion, &workload))?;
     times.invalid += u32::from(!result.audit.valid);
     if let Record::Object(record) = result.record {
         let (mut completion_ms, unfinished) = (record.completion_ms, record.unfinished);
@@ -310,8 +309,8 @@ mod tests {
 
     #[test]
     fn too_few_objects_are_refused() {
-        let plan = Plan { count: 1, ..Plan::default() };
-        let error = run(&plan, &mut |_| ()).unwrap_err().to_string();
+        let settings = Settings { count: 1, ..crate::defaults() };
+        let error = run(&settings, &mut |_| ()).unwrap_err().to_string();
         assert!(error.contains("`count` is 1"), "{error}");
     }
 }

@@ -1,7 +1,7 @@
 //! Starts the two ends of a transfer and collects what they measured; never waits without limit.
 
 use super::BenchError;
-use super::end::{Contestant, EndPlan, EndReply, EndResult, EndRole, Until};
+use super::end::{Contestant, EndReply, EndResult, EndRole, EndTask, Until};
 use core::ops::Range;
 use core::time::Duration;
 use tributary_emu::{Side, VethNetwork};
@@ -51,9 +51,9 @@ impl Transfer<'_> {
 
     fn start(&self, side: Side, role: EndRole) -> Result<Process, ProcessError> {
         let (contestant, congestion) = (self.contestant.clone(), self.congestion.to_owned());
-        let plan = EndPlan { contestant, congestion, until: self.until, role };
+        let task = EndTask { contestant, congestion, until: self.until, role };
         let mut command = (self.command)(side, own_program()?.as_os_str());
-        command.args(["bench", "end", &serde_json::to_string(&plan).expect("plans have string keys only")]);
+        command.args(["bench", "end", &serde_json::to_string(&task).expect("plans have string keys only")]);
         let end = if side == Side::Server { "sink" } else { "source" };
         Process::start(format!("{end} of {}", self.contestant.label()), command)
     }

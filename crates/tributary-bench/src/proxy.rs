@@ -8,9 +8,11 @@
 pub mod http;
 pub(crate) mod rig;
 
+use clap::Args;
 use core::time::Duration;
 use std::path::Path;
 use std::sync::mpsc::channel;
+use tributary_cli::quantity;
 
 use serde::Serialize;
 use tributary_emu::{Audit, Network, Side};
@@ -34,21 +36,18 @@ const BEYOND: Duration = Duration::from_secs(2);
 /// Time beyond its limit after which a program is killed.
 const STUCK: Duration = Duration::from_secs(20);
 
-/// Settings of the benchmark.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Plan {
-    /// Number of rounds, with a turn of every case.
+/// The proxy's buffering: how many bytes it accepts ahead of its radio, and what SIGTERM does to an upload.
+#[derive(Clone, Debug, Args)]
+pub struct Settings {
+    /// Rounds; each case runs once per round
+    #[arg(long, default_value_t = 3)]
     pub rounds: u32,
-    /// Duration of each endless upload.
+    /// Seconds of each upload that is not interrupted
+    #[arg(long, default_value_t = 10.0, value_parser = quantity::seconds)]
     pub seconds: f64,
-    /// The radio's rate, Mbit/s.
+    /// The radio's rate, Mbit/s
+    #[arg(long, default_value_t = 20)]
     pub mbps: u32,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self { rounds: 3, seconds: 10.0, mbps: 20 }
-    }
 }
 
 /// Results of one upload.
@@ -151,18 +150,18 @@ const CASES: [(&str, Side, bool); 3] = [
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("rounds", f64::from(plan.rounds), 1.0..=100.0)?;
-    within("seconds", plan.seconds, 4.0..=60.0)?;
-    within("mbps", f64::from(plan.mbps), 1.0..=200.0)?;
+pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("rounds", f64::from(settings.rounds), 1.0..=100.0)?;
+    within("seconds", settings.seconds, 4.0..=60.0)?;
+    within("mbps", f64::from(settings.mbps), 1.0..=200.0)?;
     let directory = tempfile::tempdir();
     let directory = directory.map_err(|error| BenchError::Program {
         program: "a directory for a key".to_owned(),
         reason: error.to_string(),
     })?;
-    let longest = Duration::from_secs_f64(plan.seconds) + 2 * STUCK;
+    let longest = Duration::from_secs_f64(settings.seconds) + 2 * STUCK;
     let scenario = Scenario::new("proxy")
-        .with_path(PathSpec::symmetric("radio", LinkSpec::constant(Bitrate::from_mbps(plan.mbps.into()))))
+        .with_path(PathSpec::symmetric("radio", LinkSpec::constant(Bitrate::from_mbps(settings.mbps.into()))))
         .with_rtt(Duration::from_millis(20))
         .with_queue_time(Duration::from_millis(50))
         .with_duration(longest * 2);
@@ -170,20 +169,20 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
         BUFFERS.map(|buffer_ms| Buffered { buffer_ms, uploads: Vec::new(), audits: Vec::new() });
     let mut signals =
         CASES.map(|(case, ..)| Signalled { case, bound_s: 0.0, ends: Vec::new(), audits: Vec::new() });
-    for round in 1..=plan.rounds {
+    for round in 1..=settings.rounds {
         for buffered in &mut buffers {
-            progress(&format!("--buffer {}ms, round {round} of {}", buffered.buffer_ms, plan.rounds));
+            progress(&format!("--buffer {}ms, round {round} of {}", buffered.buffer_ms, settings.rounds));
             let (result, audit) = in_network(&scenario, &mut *progress, |network| {
                 let rig = Rig::start(network, directory.path(), (buffered.buffer_ms, 0))?;
-                upload(network, &rig, plan.seconds)
+                upload(network, &rig, settings.seconds)
             })?;
             buffered.uploads.push(result);
             buffered.audits.push(audit);
         }
         for (signalled, (case, side, goes_on)) in signals.iter_mut().zip(CASES) {
-            progress(&format!("{case}, round {round} of {}", plan.rounds));
+            progress(&format!("{case}, round {round} of {}", settings.rounds));
             let ((ended, bound), audit) = in_network(&scenario, &mut *progress, |network| {
-                signal(plan, network, directory.path(), (side, goes_on))
+                signal(settings, network, directory.path(), (side, goes_on))
             })?;
             signalled.bound_s = bound.as_secs_f64();
             signalled.ends.push(ended);
@@ -193,7 +192,7 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     let each = |at: usize, of: fn(&Upload) -> f64| buffers[at].uploads.iter().map(of).collect::<Vec<_>>();
     let goodputs = |at| each(at, |upload| upload.goodput_mbps);
     Ok(Report {
-        mbps: plan.mbps,
+        mbps: settings.mbps,
         goodput_ratio: Judged::ratio(&goodputs(0), &goodputs(1), GOODPUT_AIM),
         ahead_ms: Judged::median(&each(0, |upload| upload.ahead_p95_ms), AHEAD_AIM),
         buffers: buffers.into(),
@@ -223,14 +222,14 @@ fn upload(network: &Network, rig: &Rig, seconds: f64) -> Result<Upload, BenchErr
 
 /// Sends SIGTERM to one end during an upload; returns the outcome and the time that the help text allows.
 fn signal(
-    plan: &Plan,
+    settings: &Settings,
     network: &Network,
     directory: &Path,
     (side, goes_on): (Side, bool),
 ) -> Result<(Ended, Duration), BenchError> {
     // A complete upload takes three seconds; an endless one is cut after two.
     let drain_s = if goes_on { 2 } else { 10 };
-    let bytes = if goes_on { u64::MAX } else { u64::from(plan.mbps) * 1_000_000 / 8 * 3 };
+    let bytes = if goes_on { u64::MAX } else { u64::from(settings.mbps) * 1_000_000 / 8 * 3 };
     let bound = Duration::from_secs(drain_s) + BEYOND;
     let mut rig = Rig::start(network, directory, (BUFFERS[0], drain_s))?;
     let entrance = (rig.entrance(), bytes);

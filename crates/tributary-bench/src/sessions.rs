@@ -12,13 +12,15 @@ mod target;
 use super::daemon::{Daemon, failed, keygen};
 use super::{BenchError, Expectation, Judged, Progress, median, within};
 use bytes::Bytes;
+use clap::Args;
 use core::time::Duration;
 use hostile::Crowd;
 use serde::Serialize;
 use std::path::Path;
 use std::time::Instant;
 use tempfile::TempDir;
-use tributary_net::{Common, ConnectConfig, Key, Limits, PathConfig, Session, connect};
+use tributary_cli::quantity;
+use tributary_net::{Common, ConnectConfig, Key, PathConfig, Session, connect};
 use tributary_report::{Cell, Column, Table, stats};
 
 pub use hostile::run as run_hostile;
@@ -32,28 +34,29 @@ const LEAD: f64 = 0.5;
 /// Bytes of one write.
 const PIECE: usize = 256 << 10;
 
-/// Settings of the benchmark.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Plan {
-    /// Hostile sessions.
+/// A server's memory under clients that write and never read, and their effect on an honest client beside them.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  tributary-lab bench sessions
+  tributary-lab bench sessions --sessions 100 --memory 1GiB --rounds 5 --json")]
+pub struct Settings {
+    /// Hostile sessions
+    #[arg(long, default_value_t = 1000)]
     pub sessions: u32,
-    /// Streams of each session.
+    /// Streams of each
+    #[arg(long, default_value_t = 2)]
     pub streams: u32,
-    /// The server's `--memory`, bytes.
-    pub memory: u64,
-    /// Number of rounds, each without and with hostile sessions.
+    #[command(flatten)]
+    pub(crate) memory: tributary_cli::arguments::MemoryArguments,
+    /// Rounds, each without and with hostile sessions
+    #[arg(long, default_value_t = 5)]
     pub rounds: u32,
-    /// Seconds of each transfer of the honest client.
+    /// Seconds of each transfer of the honest client
+    #[arg(long, default_value_t = 2.0, value_parser = quantity::seconds)]
     pub seconds: f64,
-    /// Rate of the honest client's limited transfers, Mbit/s.
+    /// Rate of the honest client's limited transfers, Mbit/s
+    #[arg(long, default_value_t = 1000.0)]
     pub mbps: f64,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        let memory = Limits::default().memory;
-        Self { sessions: 1000, streams: 2, memory, rounds: 5, seconds: 2.0, mbps: 1000.0 }
-    }
 }
 
 /// The honest client in one direction, with or without a limit of its rate.
@@ -96,28 +99,28 @@ pub struct Report {
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("sessions", f64::from(plan.sessions), 1.0..=1020.0)?;
-    within("streams", f64::from(plan.streams), 1.0..=64.0)?;
-    within("memory (MiB)", (plan.memory >> 20) as f64, 16.0..=1e6)?;
-    within("rounds", f64::from(plan.rounds), 1.0..=99.0)?;
-    within("seconds", plan.seconds, 0.5..=60.0)?;
-    within("mbps", plan.mbps, 1.0..=1e5)?;
+pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("sessions", f64::from(settings.sessions), 1.0..=1020.0)?;
+    within("streams", f64::from(settings.streams), 1.0..=64.0)?;
+    within("memory (MiB)", (settings.memory.limits().memory >> 20) as f64, 16.0..=1e6)?;
+    within("rounds", f64::from(settings.rounds), 1.0..=99.0)?;
+    within("seconds", settings.seconds, 0.5..=60.0)?;
+    within("mbps", settings.mbps, 1.0..=1e5)?;
     tributary_net::sockopt::raise_descriptor_limit().map_err(|error| failed("descriptor limit", error))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.map_err(|error| failed("runtime", error))?.block_on(measure(plan, progress))
+    runtime.map_err(|error| failed("runtime", error))?.block_on(measure(settings, progress))
 }
 
-async fn measure(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
+async fn measure(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
     let directory = TempDir::new().map_err(|error| failed("temporary directory", error))?;
     let key = keygen(directory.path())?;
     let target = target::start().await?.to_string();
-    let memory = format!("{}MiB", plan.memory >> 20);
+    let memory = format!("{}MiB", settings.memory.limits().memory >> 20);
     let arguments = ["--listen", "127.0.0.1:0", "--forward", &target, "--key", &key, "--memory", &memory];
     let server = Daemon::start("serve", &arguments, directory.path())?;
     let honest = Honest::connect(&server, &key).await?;
     let before = server.memory_kb()? << 10;
-    let limits = [Some(plan.mbps), None];
+    let limits = [Some(settings.mbps), None];
     let directions = limits.into_iter().flat_map(|limit| {
         ["upload", "download"].map(|name| Direction {
             name,
@@ -128,25 +131,25 @@ async fn measure(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchErr
         })
     });
     let mut report = Report {
-        sessions: plan.sessions,
-        streams: plan.streams,
+        sessions: settings.sessions,
+        streams: settings.streams,
         open: Vec::new(),
-        bound: plan.memory,
+        bound: settings.memory.limits().memory,
         before,
         most: Vec::new(),
         peak: None,
         honest: directions.collect(),
     };
-    for round in 1..=plan.rounds {
-        progress(&format!("round {round} of {}: the honest client alone", plan.rounds));
+    for round in 1..=settings.rounds {
+        progress(&format!("round {round} of {}: the honest client alone", settings.rounds));
         for direction in &mut report.honest {
-            direction.alone_mbps.push(honest.transfer(direction, plan.seconds).await?);
+            direction.alone_mbps.push(honest.transfer(direction, settings.seconds).await?);
         }
-        progress(&format!("round {round}: {} hostile sessions", plan.sessions));
-        let crowd = Crowd::start(plan, server.listening(), Path::new(&key)).await?;
+        progress(&format!("round {round}: {} hostile sessions", settings.sessions));
+        let crowd = Crowd::start(settings, server.listening(), Path::new(&key)).await?;
         let mut most = server.memory_kb()?;
         for direction in &mut report.honest {
-            direction.beside_mbps.push(honest.transfer(direction, plan.seconds).await?);
+            direction.beside_mbps.push(honest.transfer(direction, settings.seconds).await?);
             most = most.max(server.memory_kb()?);
         }
         report.most.push(most << 10);
@@ -155,7 +158,8 @@ async fn measure(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchErr
         gone(&server).await?;
     }
     let peaks: Vec<f64> = report.most.iter().map(|most| mib(*most)).collect();
-    report.peak = Some(Judged::over(&peaks, stats::maximum, Expectation::AtMost(mib(plan.memory))));
+    report.peak =
+        Some(Judged::over(&peaks, stats::maximum, Expectation::AtMost(mib(settings.memory.limits().memory))));
     for direction in &mut report.honest {
         direction.ratio = Some(Judged::ratio(&direction.beside_mbps, &direction.alone_mbps, KEEPS));
     }
@@ -273,7 +277,8 @@ mod tests {
 
     #[test]
     fn settings_out_of_range_are_named() {
-        let error = run(&Plan { sessions: 5000, ..Plan::default() }, &mut |_| ()).unwrap_err().to_string();
+        let error =
+            run(&Settings { sessions: 5000, ..crate::defaults() }, &mut |_| ()).unwrap_err().to_string();
         assert_eq!(error, "`sessions` is 5000; it must be from 1 to 1020");
     }
 }

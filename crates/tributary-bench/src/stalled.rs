@@ -6,7 +6,9 @@
 
 mod parties;
 
+use clap::Args;
 use core::time::Duration;
+use tributary_cli::quantity;
 
 use serde::Serialize;
 use tributary_emu::{Audit, Network, Side};
@@ -31,23 +33,22 @@ const REQUESTS: u32 = 20;
 const RATE_AIM: f64 = 0.95;
 const REQUEST_AIM_MS: f64 = 50.0;
 
-/// Settings of the benchmark.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Plan {
-    /// Number of rounds.
+/// Proxied connections that stop reading, in both directions: the rate of others beside them and the time of small
+/// requests.
+#[derive(Clone, Debug, Args)]
+pub struct Settings {
+    /// Rounds; each measures alone and beside stalled connections
+    #[arg(long, default_value_t = 7)]
     pub rounds: u32,
-    /// Measured seconds of each transfer.
+    /// Measured seconds of each transfer
+    #[arg(long, default_value_t = 4.0, value_parser = quantity::seconds)]
     pub seconds: f64,
-    /// Stalled downloads, and as many uploads.
+    /// Stalled downloads, and as many stalled uploads
+    #[arg(long, default_value_t = 8)]
     pub stalled: u32,
-    /// The radio's rate, Mbit/s.
+    /// Rate of the radio, Mbit/s
+    #[arg(long, default_value_t = 100)]
     pub mbps: u32,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self { rounds: 7, seconds: 4.0, stalled: 8, mbps: 100 }
-    }
 }
 
 /// What was measured alone or beside stalled connections.
@@ -93,62 +94,62 @@ pub struct Report {
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("rounds", f64::from(plan.rounds), 2.0..=100.0)?;
-    within("seconds", plan.seconds, 1.0..=60.0)?;
-    within("stalled", f64::from(plan.stalled), 0.0..=500.0)?;
-    within("mbps", f64::from(plan.mbps), 1.0..=2000.0)?;
+pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("rounds", f64::from(settings.rounds), 2.0..=100.0)?;
+    within("seconds", settings.seconds, 1.0..=60.0)?;
+    within("stalled", f64::from(settings.stalled), 0.0..=500.0)?;
+    within("mbps", f64::from(settings.mbps), 1.0..=2000.0)?;
     let directory = tempfile::tempdir();
     let directory = directory.map_err(|error| BenchError::Program {
         program: "a directory for a key".to_owned(),
         reason: error.to_string(),
     })?;
     let scenario = Scenario::new("stalled")
-        .with_path(PathSpec::symmetric("radio", LinkSpec::constant(Bitrate::from_mbps(plan.mbps.into()))))
+        .with_path(PathSpec::symmetric("radio", LinkSpec::constant(Bitrate::from_mbps(settings.mbps.into()))))
         .with_rtt(RTT)
         .with_queue_time(QUEUE)
-        .with_duration(Duration::from_secs_f64(10.0 * plan.seconds) + 10 * FILL);
+        .with_duration(Duration::from_secs_f64(10.0 * settings.seconds) + 10 * FILL);
     let (mut rounds, mut audits) = (Vec::new(), Vec::new());
-    for number in 1..=plan.rounds {
-        progress(&format!("round {number} of {}", plan.rounds));
+    for number in 1..=settings.rounds {
+        progress(&format!("round {number} of {}", settings.rounds));
         let (round, audit) = in_network(&scenario, &mut *progress, |network| {
             let rig = Rig::start(network, directory.path(), (BUFFER_MS, 0))?;
-            round(plan, network, rig, number % 2 == 0)
+            round(settings, network, rig, number % 2 == 0)
         })?;
         rounds.push(round);
         audits.push(audit);
     }
-    Ok(Report::new(plan, rounds, audits))
+    Ok(Report::new(settings, rounds, audits))
 }
 
-fn round(plan: &Plan, network: &Network, rig: Rig, stalled_first: bool) -> Result<Round, BenchError> {
+fn round(settings: &Settings, network: &Network, rig: Rig, stalled_first: bool) -> Result<Round, BenchError> {
     let entrance = rig.entrance();
     let failed = |error: std::io::Error| BenchError::Program {
         program: "an application of the proxy".to_owned(),
         reason: error.to_string(),
     };
     let target = parties::Target::start(rig.target).map_err(failed)?;
-    let application = Application { entrance, target: &target, seconds: plan.seconds };
+    let application = Application { entrance, target: &target, seconds: settings.seconds };
     let turn = |stalled: u32| {
         let turn = network.run(Side::Client, || application.turn(stalled))?;
         turn.map_err(failed)
     };
     Ok(if stalled_first {
-        let beside = turn(plan.stalled)?;
+        let beside = turn(settings.stalled)?;
         Round { alone: turn(0)?, beside }
     } else {
-        Round { alone: turn(0)?, beside: turn(plan.stalled)? }
+        Round { alone: turn(0)?, beside: turn(settings.stalled)? }
     })
 }
 
 impl Report {
-    fn new(plan: &Plan, rounds: Vec<Round>, audits: Vec<Audit>) -> Self {
+    fn new(settings: &Settings, rounds: Vec<Round>, audits: Vec<Audit>) -> Self {
         let of = |which: fn(&Round) -> f64| rounds.iter().map(which).collect::<Vec<f64>>();
         let rate = Expectation::AtLeast(RATE_AIM);
         let request = Expectation::AtMost(2.0 * RTT.as_secs_f64() * 1e3 + REQUEST_AIM_MS);
         Self {
-            stalled: plan.stalled,
-            mbps: plan.mbps,
+            stalled: settings.stalled,
+            mbps: settings.mbps,
             goodput: [
                 Judged::ratio(&of(|r| r.beside.download_mbps), &of(|r| r.alone.download_mbps), rate),
                 Judged::ratio(&of(|r| r.beside.upload_mbps), &of(|r| r.alone.upload_mbps), rate),
@@ -230,7 +231,7 @@ mod tests {
 
     fn judged(beside_mbps: f64, request_ms: f64) -> (Verdict, Verdict) {
         let rounds = vec![round(beside_mbps, request_ms); 5];
-        let report = Report::new(&Plan::default(), rounds, Vec::new());
+        let report = Report::new(&crate::defaults(), rounds, Vec::new());
         assert_eq!(report.tables().len(), 1);
         (report.goodput[0].verdict, report.request_ms[1].verdict)
     }
@@ -244,7 +245,8 @@ mod tests {
 
     #[test]
     fn settings_out_of_range_are_refused() {
-        let error = run(&Plan { stalled: 5000, ..Plan::default() }, &mut |_| ()).unwrap_err().to_string();
+        let error =
+            run(&Settings { stalled: 5000, ..crate::defaults() }, &mut |_| ()).unwrap_err().to_string();
         assert!(error.contains("`stalled`"), "{error}");
     }
 }

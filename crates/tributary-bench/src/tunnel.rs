@@ -13,37 +13,40 @@ mod turn;
 pub use aims::Aim;
 
 use super::{BenchError, Progress, median, within};
+use clap::Args;
 use condition::CONDITIONS;
 use serde::Serialize;
+use tributary_cli::quantity;
 use tributary_nodes::Mode;
 use tributary_report::{Cell, Column, Table};
 
 /// Rate of the stream's links; the stream has a quarter of both together.
 const STREAM_LINK: u64 = 100;
 
-/// Settings of the benchmark.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    /// Number of rounds, with a turn of every contestant.
+/// The COTAG tunnel: speed and added delay, and beside TCP and kernel MPTCP over emulated links.
+#[derive(Clone, Debug, Args)]
+pub struct Settings {
+    /// Rounds; each contestant runs once per round
+    #[arg(long, default_value_t = 5)]
     pub rounds: u32,
-    /// Seconds of each transfer.
+    /// Seconds of each transfer
+    #[arg(long, default_value_t = 4.0, value_parser = quantity::seconds)]
     pub seconds: f64,
-    /// Rate of each of the two links, Mbit/s.
+    /// Rate of each of the two links in Mbit/s
+    #[arg(long, default_value_t = 400.0)]
     pub rate: f64,
-    /// TCP connections at the same time.
+    /// TCP connections at the same time
+    #[arg(long, default_value_t = 10)]
     pub flows: u32,
-    /// Base round-trip time of the lossy links, ms.
+    /// Base round-trip time of the lossy links in milliseconds
+    #[arg(long, default_value_t = 10.0, value_parser = quantity::fine_millis)]
     pub rtt: f64,
-    /// Loss on the lossy links, per packet.
+    /// Loss on the lossy links, per packet
+    #[arg(long, default_value_t = 0.001)]
     pub loss: f64,
-    /// Only this condition; `None`: all.
+    /// Only this condition: bare (without links), lossy, clean, blocked (links in turn), shared (with a rival), stream
+    #[arg(long)]
     pub only: Option<String>,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self { rounds: 5, seconds: 4.0, rate: 400.0, flows: 10, rtt: 10.0, loss: 0.001, only: None }
-    }
 }
 
 /// One contestant under one condition.
@@ -106,40 +109,45 @@ const MPTCP: &str = "kernel MPTCP";
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("rounds", f64::from(plan.rounds), 1.0..=100.0)?;
-    within("seconds", plan.seconds, 0.5..=600.0)?;
-    within("rate", plan.rate, 1.0..=10_000.0)?;
-    within("flows", f64::from(plan.flows), 2.0..=200.0)?;
-    within("rtt", plan.rtt, 0.0..=1000.0)?;
-    within("loss", plan.loss, 0.0..=0.5)?;
-    let wanted = |name: &str| plan.only.as_ref().is_none_or(|only| only == name);
+pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("rounds", f64::from(settings.rounds), 1.0..=100.0)?;
+    within("seconds", settings.seconds, 0.5..=600.0)?;
+    within("rate", settings.rate, 1.0..=10_000.0)?;
+    within("flows", f64::from(settings.flows), 2.0..=200.0)?;
+    within("rtt", settings.rtt, 0.0..=1000.0)?;
+    within("loss", settings.loss, 0.0..=0.5)?;
+    let wanted = |name: &str| settings.only.as_ref().is_none_or(|only| only == name);
     let names: Vec<&str> =
         CONDITIONS.iter().map(|condition| condition.name).chain(["bare", "stream"]).collect();
-    if let Some(only) = plan.only.as_ref().filter(|only| !names.contains(&only.as_str())) {
+    if let Some(only) = settings.only.as_ref().filter(|only| !names.contains(&only.as_str())) {
         let reason = format!("no such condition; known: {}", names.join(", "));
         return Err(BenchError::Program { program: only.clone(), reason });
     }
     let mut contestants = Vec::new();
     let mut streams = Vec::new();
-    for round in 1..=plan.rounds {
+    for round in 1..=settings.rounds {
         for (name, mode) in BARE.into_iter().filter(|_| wanted("bare")) {
-            progress(&format!("{name}, without links, round {round} of {}", plan.rounds));
-            turn::bare(plan, mode, entry(&mut contestants, "bare", name))?;
+            progress(&format!("{name}, without links, round {round} of {}", settings.rounds));
+            turn::bare(settings, mode, entry(&mut contestants, "bare", name))?;
         }
         for condition in CONDITIONS.into_iter().filter(|condition| wanted(condition.name)) {
             for name in [COTAG, NODES, CUBIC, MPTCP] {
-                progress(&format!("{name}, {} links, round {round} of {}", condition.name, plan.rounds));
-                turn::one_contestant(plan, &condition, name, entry(&mut contestants, condition.name, name))?;
+                progress(&format!("{name}, {} links, round {round} of {}", condition.name, settings.rounds));
+                turn::one_contestant(
+                    settings,
+                    &condition,
+                    name,
+                    entry(&mut contestants, condition.name, name),
+                )?;
             }
         }
         for (name, mode, redundancy) in STREAMS.into_iter().filter(|_| wanted("stream")) {
-            progress(&format!("a stream at 5 % loss, {name}, round {round} of {}", plan.rounds));
-            turn::one_stream(plan, (name, mode, redundancy), &mut streams)?;
+            progress(&format!("a stream at 5 % loss, {name}, round {round} of {}", settings.rounds));
+            turn::one_stream(settings, (name, mode, redundancy), &mut streams)?;
         }
     }
     let aims = aims::aims(&contestants, &streams);
-    let links = (plan.rate, plan.flows, plan.rtt, plan.loss);
+    let links = (settings.rate, settings.flows, settings.rtt, settings.loss);
     Ok(Report { links, congestion: flows::CONGESTION, contestants, streams, aims })
 }
 
@@ -214,8 +222,8 @@ mod tests {
 
     #[test]
     fn an_unknown_condition_lists_the_known_ones() {
-        let plan = Plan { only: Some("lozzy".to_owned()), ..Plan::default() };
-        let error = run(&plan, &mut |_| ()).unwrap_err().to_string();
+        let settings = Settings { only: Some("lozzy".to_owned()), ..crate::defaults() };
+        let error = run(&settings, &mut |_| ()).unwrap_err().to_string();
         assert!(error.contains("lossy, clean, blocked, shared, bare, stream"), "{error}");
     }
 }

@@ -5,8 +5,10 @@
 use super::end::{CONGESTION, Contestant, Until};
 use super::process::{Transfer, prepare_mptcp};
 use super::{BenchError, Expectation, Judged, Progress, median, paired_ratio, within};
+use clap::Args;
 use serde::Serialize;
 use std::ffi::OsStr;
+use tributary_cli::quantity;
 use tributary_emu::{Side, VethNetwork};
 use tributary_report::{Cell, Column, Table};
 
@@ -19,19 +21,15 @@ const PLAINTEXT: Expectation = Expectation::AtLeast(1.0);
 /// Goodput of a session with TLS over that of one TLS-over-TCP connection with the faster provider.
 const TLS: Expectation = Expectation::AtLeast(0.95);
 
-/// Settings of the benchmark.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Plan {
-    /// Number of rounds, with a turn of every contestant.
+/// Throughput over two veth paths: sessions beside kernel MPTCP, one TCP and one TLS-over-TCP connection.
+#[derive(Clone, Debug, Args)]
+pub struct Settings {
+    /// Rounds; each contestant runs once per round
+    #[arg(long, default_value_t = 7)]
     pub rounds: u32,
-    /// Seconds of each transfer.
+    /// Seconds of each transfer
+    #[arg(long, default_value_t = 4.0, value_parser = quantity::seconds)]
     pub seconds: f64,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self { rounds: 7, seconds: 4.0 }
-    }
 }
 
 /// Every transport of the registry, a session without TLS, and TLS over TCP, in the order of a round.
@@ -84,9 +82,9 @@ pub struct Report {
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("rounds", f64::from(plan.rounds), 1.0..=1000.0)?;
-    within("seconds", plan.seconds, 0.5..=600.0)?;
+pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("rounds", f64::from(settings.rounds), 1.0..=1000.0)?;
+    within("seconds", settings.seconds, 0.5..=600.0)?;
     let empty = |contestant: &Contestant| ContestantReport {
         contestant: contestant.label(),
         gbps: Vec::new(),
@@ -97,10 +95,10 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     };
     let contestants = contestants();
     let mut reports: Vec<ContestantReport> = contestants.iter().map(empty).collect();
-    for round in 1..=plan.rounds {
+    for round in 1..=settings.rounds {
         for (contestant, report) in contestants.iter().zip(&mut reports) {
-            progress(&format!("{}, round {round} of {}", report.contestant, plan.rounds));
-            while let Err(error) = one(contestant, report, plan.seconds) {
+            progress(&format!("{}, round {round} of {}", report.contestant, settings.rounds));
+            while let Err(error) = one(contestant, report, settings.seconds) {
                 if !contestant.is_mptcp() || report.stalls >= STALLS {
                     return Err(error);
                 }

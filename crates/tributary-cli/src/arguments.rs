@@ -73,7 +73,7 @@ impl ViewerArguments {
 }
 
 /// Memory limit of a server.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct MemoryArguments {
     /// Memory for all sessions together: 512MiB, 2GiB [default: 8GiB]
     ///

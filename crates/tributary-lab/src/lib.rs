@@ -22,6 +22,7 @@ pub mod result;
 pub mod run;
 pub mod sdn;
 pub mod simulate;
+pub mod store;
 pub mod summary;
 pub mod sweep;
 pub mod transport;

@@ -28,7 +28,7 @@ pub use expression::Statistic;
 pub use matrix::{Cell, CellError, Selection};
 pub use page::Page;
 pub use paper::{Paper, PaperError, papers};
-pub use runner::{Experiment, Outcome, Settings, expected, run};
+pub use runner::{Experiment, Outcome, Settings, expected, measure, run};
 pub use sample::{Labels, Metric, Sample};
 
 /// The experiments that are part of the program and need no files.

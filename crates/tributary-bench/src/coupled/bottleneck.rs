@@ -16,7 +16,7 @@
 use super::contender::{Contender, Transport};
 use super::share::{Limits, Run, Share};
 use super::subflows::{self, Subflow};
-use super::{Plan, UNCOUPLED};
+use super::{Settings, UNCOUPLED};
 use crate::controllers::Controllers;
 use crate::end::{Contestant, Until};
 use crate::process::Transfer;
@@ -62,17 +62,17 @@ struct Party {
 type Sample = (Instant, Vec<Subflow>);
 
 pub(super) fn run(
-    plan: &Plan,
+    settings: &Settings,
     loaded: &Controllers,
     progress: Progress<'_>,
 ) -> Result<Vec<Share>, BenchError> {
-    let contenders = Contender::at_bottleneck(&plan.coupled());
+    let contenders = Contender::at_bottleneck(&settings.coupled());
     let mut runs: Vec<Vec<Run>> = vec![Vec::new(); contenders.len()];
-    for round in 1..=plan.rounds {
+    for round in 1..=settings.rounds {
         for (contender, runs) in contenders.iter().zip(&mut runs) {
-            progress(&format!("{contender} at a bottleneck: round {round} of {}", plan.rounds));
-            let measure = |network: &Network| once(network, *contender, loaded, plan.seconds);
-            let (mut run, audit) = in_network(&scenario(plan.seconds), &mut *progress, measure)?;
+            progress(&format!("{contender} at a bottleneck: round {round} of {}", settings.rounds));
+            let measure = |network: &Network| once(network, *contender, loaded, settings.seconds);
+            let (mut run, audit) = in_network(&scenario(settings.seconds), &mut *progress, measure)?;
             if let Verdict::Invalid { reasons } = audit.verdict() {
                 run.invalid.extend(reasons);
             }

@@ -4,7 +4,7 @@
 //! Processor time is that of both ends together: with veth pairs, part of the receiver's protocol work runs in the
 //! sender's time, and the other way round.
 
-use super::Plan;
+use super::Settings;
 use crate::controllers::Controllers;
 use crate::end::{CONGESTION, Contestant, Until};
 use crate::process::{Transfer, prepare_mptcp};
@@ -88,7 +88,7 @@ fn contestants() -> [Contestant; 3] {
 }
 
 pub(super) fn run(
-    plan: &Plan,
+    settings: &Settings,
     loaded: &Controllers,
     progress: Progress<'_>,
 ) -> Result<Vec<Cost>, BenchError> {
@@ -96,12 +96,12 @@ pub(super) fn run(
     for contestant in contestants() {
         for control in loaded.names() {
             let mut pair = [Series::new(CONGESTION), Series::new(control)];
-            for round in 1..=plan.cost_rounds {
+            for round in 1..=settings.cost_rounds {
                 let name = format!("{}, {control}", contestant.label());
-                progress(&format!("{name}: round {round} of {}", plan.cost_rounds));
+                progress(&format!("{name}: round {round} of {}", settings.cost_rounds));
                 for _ in 0..TURNS {
                     for series in &mut pair {
-                        transfer(&contestant, loaded, (series, plan.cost_seconds), &mut *progress)?;
+                        transfer(&contestant, loaded, (series, settings.cost_seconds), &mut *progress)?;
                     }
                     // The other one begins next time, so that a change of the machine's speed meets both.
                     pair.reverse();

@@ -3,7 +3,7 @@
 
 use super::contender::{Contender, Transport};
 use super::share::world_name;
-use super::{Plan, UNCOUPLED};
+use super::{Settings, UNCOUPLED};
 use crate::controllers::Controllers;
 use crate::{BenchError, Progress, median};
 use crate::{Expectation, Judged};
@@ -44,12 +44,12 @@ pub(super) fn scenario() -> Scenario {
 
 /// On real sockets in the emulator.
 pub(super) fn emulated(
-    plan: &Plan,
+    settings: &Settings,
     loaded: &Controllers,
     progress: Progress<'_>,
 ) -> Result<Vec<Throughput>, BenchError> {
-    let workload = Workload::Bulk { seconds: plan.seconds.into() };
-    measure(World::Emu, (plan.rounds, &plan.coupled()), progress, |contender, round| {
+    let workload = Workload::Bulk { seconds: settings.seconds.into() };
+    measure(World::Emu, (settings.rounds, &settings.coupled()), progress, |contender, round| {
         let scenario = scenario().with_seed(round.into());
         let transport = contender.transport.registered(PATHS[0]);
         let control = loaded.in_kernel(contender.control);

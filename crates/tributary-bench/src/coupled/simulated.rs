@@ -3,7 +3,7 @@
 //! The stranger is background traffic of the scenario and has no record of its own. Its rate is what the shared link
 //! delivers and neither of the paths behind it.
 
-use super::Plan;
+use super::Settings;
 use super::contender::{Contender, Transport};
 use super::separate::{self, Throughput};
 use super::share::{Run, Share};
@@ -24,12 +24,12 @@ const SETTLE: usize = 100;
 const SEPARATE: Duration = Duration::from_secs(30);
 
 /// Shares of the shared link, with as many seeds as the plan says.
-pub(super) fn shares(plan: &Plan, progress: Progress<'_>) -> Result<Vec<Share>, BenchError> {
+pub(super) fn shares(settings: &Settings, progress: Progress<'_>) -> Result<Vec<Share>, BenchError> {
     let scenario = Scenario::builtin(SCENARIO)?;
     let mut shares = Vec::new();
-    for contender in Contender::at_bottleneck(&plan.coupled()) {
-        progress(&format!("{contender} in the simulator: {} seeds", plan.seeds));
-        let seeds = 1..=u64::from(plan.seeds);
+    for contender in Contender::at_bottleneck(&settings.coupled()) {
+        progress(&format!("{contender} in the simulator: {} seeds", settings.seeds));
+        let seeds = 1..=u64::from(settings.seeds);
         let runs: Result<Vec<Run>, BenchError> =
             seeds.map(|seed| Ok(read(&simulate(contender, scenario.clone().with_seed(seed))?))).collect();
         shares.push(Share::new(World::Sim, contender, runs?));
@@ -38,9 +38,9 @@ pub(super) fn shares(plan: &Plan, progress: Progress<'_>) -> Result<Vec<Share>, 
 }
 
 /// Goodput on two separate links, with as many seeds as the plan says.
-pub(super) fn separate(plan: &Plan, progress: Progress<'_>) -> Result<Vec<Throughput>, BenchError> {
+pub(super) fn separate(settings: &Settings, progress: Progress<'_>) -> Result<Vec<Throughput>, BenchError> {
     let scenario = separate::scenario().with_duration(SEPARATE);
-    separate::measure(World::Sim, (plan.seeds, &plan.coupled()), progress, |contender, seed| {
+    separate::measure(World::Sim, (settings.seeds, &settings.coupled()), progress, |contender, seed| {
         let result = simulate(contender, scenario.clone().with_seed(seed.into()))?;
         Ok(result.goodput.map_or(f64::NAN, |goodput| goodput.mean_mbps))
     })

@@ -2,7 +2,7 @@
 //! cheapest way to use them, so peers are measured at their best. Not here: the product's sockets
 //! ([`tributary_net::transport`]), which wait for readiness.
 
-use super::{EndPlan, EndReply, EndResult, EndRole, Meter, Outcome, PIECE, reply};
+use super::{EndReply, EndResult, EndRole, EndTask, Meter, Outcome, PIECE, reply};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,10 +10,10 @@ use std::os::fd::AsFd;
 use tributary_net::sockopt;
 
 /// Runs one end of kernel MPTCP or of TCP.
-pub(super) fn run(plan: &EndPlan, mptcp: bool) -> Outcome<EndResult> {
-    match &plan.role {
-        EndRole::Sink(addresses) => sink(plan, mptcp, addresses),
-        EndRole::Source(paths) => source(plan, mptcp, paths),
+pub(super) fn run(task: &EndTask, mptcp: bool) -> Outcome<EndResult> {
+    match &task.role {
+        EndRole::Sink(addresses) => sink(task, mptcp, addresses),
+        EndRole::Source(paths) => source(task, mptcp, paths),
     }
 }
 
@@ -49,23 +49,23 @@ pub(super) fn connect(mptcp: bool, congestion: &str, paths: &[(Ipv4Addr, SocketA
     Ok(socket)
 }
 
-fn sink(plan: &EndPlan, mptcp: bool, addresses: &[Ipv4Addr]) -> Outcome<EndResult> {
+fn sink(task: &EndTask, mptcp: bool, addresses: &[Ipv4Addr]) -> Outcome<EndResult> {
     // The listener is kept to the end, because MPTCP's further subflows arrive at it, too.
-    let listener = listen(mptcp, &plan.congestion, addresses)?;
+    let listener = listen(mptcp, &task.congestion, addresses)?;
     let mut stream = listener.accept()?.0;
-    sockopt::assert_congestion(stream.as_fd(), &plan.congestion)?;
+    sockopt::assert_congestion(stream.as_fd(), &task.congestion)?;
     let mut buffer = vec![0; PIECE];
-    let mut meter = Meter::new(plan.until);
+    let mut meter = Meter::new(task.until);
     while let n @ 1.. = stream.read(&mut buffer)? {
         meter.add(n);
     }
     Ok(meter.finish(1))
 }
 
-fn source(plan: &EndPlan, mptcp: bool, paths: &[(Ipv4Addr, SocketAddr)]) -> Outcome<EndResult> {
-    let mut stream = connect(mptcp, &plan.congestion, paths)?;
+fn source(task: &EndTask, mptcp: bool, paths: &[(Ipv4Addr, SocketAddr)]) -> Outcome<EndResult> {
+    let mut stream = connect(mptcp, &task.congestion, paths)?;
     let buffer = vec![1; PIECE];
-    let mut meter = Meter::new(plan.until);
+    let mut meter = Meter::new(task.until);
     meter.begin();
     while !meter.is_over() {
         meter.add(stream.write(&buffer)?);

@@ -1,7 +1,7 @@
 //! Ends of a session, of QUIC and of multipath QUIC, through the product's interface: one stream of bulk data, or
 //! an idle connection. Not here: TCP and kernel MPTCP (`kernel.rs`).
 
-use super::{EndPlan, EndReply, EndResult, EndRole, Meter, Outcome, PIECE, Until, cpu_time};
+use super::{EndReply, EndResult, EndRole, EndTask, Meter, Outcome, PIECE, Until, cpu_time};
 use bytes::Bytes;
 use core::time::Duration;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,16 +16,16 @@ const SETTLE: Duration = Duration::from_secs(1);
 
 /// Runs one end. A sink calls `ready` with its addresses.
 pub(super) async fn run(
-    plan: &EndPlan,
+    task: &EndTask,
     name: &TransportName,
     session: &SessionSettings,
     ready: impl FnOnce(&EndReply),
 ) -> Outcome<EndResult> {
     // Both ends are this program on one machine, so the key is not secret.
-    let config = config(name, &plan.congestion, Key::from_bytes([7; 32]), session);
-    match &plan.role {
-        EndRole::Sink(addresses) => sink(plan, &config, addresses, ready).await,
-        EndRole::Source(paths) => source(plan, &config, paths).await,
+    let config = config(name, &task.congestion, Key::from_bytes([7; 32]), session);
+    match &task.role {
+        EndRole::Sink(addresses) => sink(task, &config, addresses, ready).await,
+        EndRole::Source(paths) => source(task, &config, paths).await,
     }
 }
 
@@ -36,7 +36,7 @@ fn held(connection: &Connection) -> u64 {
 }
 
 async fn sink(
-    plan: &EndPlan,
+    task: &EndTask,
     config: &TransportConfig,
     addresses: &[Ipv4Addr],
     ready: impl FnOnce(&EndReply),
@@ -44,11 +44,11 @@ async fn sink(
     let (mut acceptor, listening) = listen(config, addresses).await?;
     ready(&EndReply::Ready(listening));
     let (connection, _) = acceptor.accept().await.ok_or("the listener ended without a connection")?;
-    if let Until::Idle(seconds) = plan.until {
+    if let Until::Idle(seconds) = task.until {
         return Ok(idle(&connection, seconds).await);
     }
     let mut stream = connection.accept_stream().await?;
-    let mut meter = Meter::new(plan.until);
+    let mut meter = Meter::new(task.until);
     let mut paths = 0;
     while let Some(chunk) = stream.recv.read_chunk().await? {
         meter.add(chunk.len());
@@ -66,13 +66,13 @@ async fn sink(
 }
 
 async fn source(
-    plan: &EndPlan,
+    task: &EndTask,
     config: &TransportConfig,
     paths: &[(Ipv4Addr, SocketAddr)],
 ) -> Outcome<EndResult> {
     let paths = Paths::new(&config.name, paths);
     let connection = paths.connect(config).await?;
-    if let Until::Idle(seconds) = plan.until {
+    if let Until::Idle(seconds) = task.until {
         paths.all_up(&connection).await?;
         let result = idle(&connection, seconds).await;
         // The sink may still be measuring its idle connection.
@@ -82,12 +82,12 @@ async fn source(
     let mut stream = connection.open_stream(0).await?;
     let chunk = Bytes::from(vec![1; PIECE]);
     paths.all_up(&connection).await?;
-    let mut meter = Meter::new(plan.until);
+    let mut meter = Meter::new(task.until);
     meter.begin();
     while !meter.is_over() {
         // When memory is measured, every write gets a new buffer, so that data held by the transport uses memory
         // of its own.
-        let fresh = matches!(plan.until, Until::Bytes(_)).then(|| Bytes::from(vec![1; PIECE]));
+        let fresh = matches!(task.until, Until::Bytes(_)).then(|| Bytes::from(vec![1; PIECE]));
         stream.send.write_chunk(fresh.unwrap_or_else(|| chunk.clone())).await?;
         meter.add(PIECE);
         meter.sample(|| held(&connection));
@@ -125,10 +125,10 @@ mod tests {
     fn alone(name: &str, role: EndRole, ready: impl FnOnce(&EndReply)) -> Result<EndResult, String> {
         let contestant = super::super::Contestant::of(name);
         let congestion = super::super::CONGESTION.to_owned();
-        let plan = EndPlan { contestant, congestion, until: Until::Bytes(BYTES), role };
+        let task = EndTask { contestant, congestion, until: Until::Bytes(BYTES), role };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (transport, session) = (name.parse().unwrap(), SessionSettings::default());
-        let running = run(&plan, &transport, &session, ready);
+        let running = run(&task, &transport, &session, ready);
         runtime.block_on(running).map_err(|error| format!("{name}: {error}"))
     }
 

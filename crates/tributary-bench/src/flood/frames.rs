@@ -68,17 +68,6 @@ impl std::str::FromStr for Hostile {
     }
 }
 
-/// Settings of the benchmark.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Plan {
-    /// What the hostile sessions send.
-    pub hostile: Hostile,
-    /// Number of rounds, with a phase without and one with them.
-    pub rounds: u32,
-    /// Measured seconds of each phase.
-    pub seconds: f64,
-}
-
 /// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -98,9 +87,9 @@ pub struct Report {
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("rounds", f64::from(plan.rounds), 2.0..=100.0)?;
-    within("seconds", plan.seconds, 1.0..=60.0)?;
+pub fn run(hostile: Hostile, flood: &super::Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("rounds", f64::from(flood.rounds), 2.0..=100.0)?;
+    within("seconds", flood.seconds, 1.0..=60.0)?;
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
     let words = |error: std::io::Error| failed("runtime", error);
     let (honest, others) = (runtime().map_err(words)?, runtime().map_err(words)?);
@@ -115,11 +104,10 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     };
     let scene = Arc::new(Scene::default());
     let (address, crowd_common, crowd_scene) = (server.listening(), common.clone(), scene.clone());
-    let hostile = plan.hostile;
     let crowd = std::thread::spawn(move || {
         others.block_on(crowd(address, &crowd_common, hostile, &crowd_scene));
     });
-    let result = honest.block_on(measure(plan, address, common, &scene, progress));
+    let result = honest.block_on(measure(flood, address, common, &scene, progress));
     scene.over.store(true, Relaxed);
     let _ = crowd.join();
     let (alone_ms, beside_ms, taken_mb) = result?;
@@ -141,7 +129,7 @@ fn worst(samples: &[f64]) -> Option<f64> {
 type Rounds = (Vec<f64>, Vec<f64>, Vec<f64>);
 
 async fn measure(
-    plan: &Plan,
+    flood: &super::Settings,
     server: SocketAddr,
     common: Common,
     scene: &Scene,
@@ -155,18 +143,18 @@ async fn measure(
     // The name of the proxy's only target is empty.
     stream.write_chunk(Bytes::from_static(&[0])).await.map_err(|error| lost(&error))?;
     let (mut alone, mut beside, mut taken) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..plan.rounds {
+    for round in 0..flood.rounds {
         for flooded in [round % 2 == 1, round % 2 == 0] {
             let what = if flooded { "beside hostile sessions" } else { "alone" };
-            progress(&format!("round {} of {}: {what}", round + 1, plan.rounds));
+            progress(&format!("round {} of {}: {what}", round + 1, flood.rounds));
             scene.flooding.store(flooded, Relaxed);
             longest(&mut stream, SETTLE).await.map_err(|error| lost(&error))?;
             let before = scene.taken.load(Relaxed);
-            let phase = Duration::from_secs_f64(plan.seconds);
+            let phase = Duration::from_secs_f64(flood.seconds);
             let ms = longest(&mut stream, phase).await.map_err(|error| lost(&error))?;
             if flooded {
                 beside.push(ms);
-                taken.push((scene.taken.load(Relaxed) - before) as f64 / 1e6 / plan.seconds);
+                taken.push((scene.taken.load(Relaxed) - before) as f64 / 1e6 / flood.seconds);
             } else {
                 alone.push(ms);
             }

@@ -6,6 +6,7 @@
 
 mod chain;
 
+use clap::Args;
 use serde::Serialize;
 use std::path::Path;
 use tributary_emu::{Side, VethNetwork};
@@ -27,21 +28,22 @@ const RATIO: Expectation = Expectation::AtLeast(1.1);
 /// Largest peak of the resident memory of each end, MB.
 const MEMORY_MB: Expectation = Expectation::AtMost(64.0);
 
-/// Settings of the benchmark.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Plan {
-    /// Number of rounds, with a turn of every contestant.
+/// The proxy beside two HAProxies, nginx behind and wrk in front: requests and bytes per second, resident memory.
+///
+/// Two paths without shaping; TLS 1.3 between the sides; HAProxy uses one path. Needs nginx, wrk and HAProxy: scripts/setup --haproxy.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Example:
+  tributary-lab bench proxy-http --rounds 9 --json > proxy-http.json")]
+pub struct Settings {
+    /// Rounds; each contestant runs once per round
+    #[arg(long, default_value_t = 7)]
     pub rounds: u32,
-    /// Measured seconds of each turn and size of object.
+    /// Measured seconds of each turn and size of object
+    #[arg(long, default_value_t = 4)]
     pub seconds: u32,
-    /// Connections of wrk that ask for small objects.
+    /// Connections that ask for objects of 1 KiB
+    #[arg(long, default_value_t = 400)]
     pub connections: u32,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        Self { rounds: 7, seconds: 4, connections: 400 }
-    }
 }
 
 /// One contestant, round by round.
@@ -80,10 +82,10 @@ pub struct Report {
 ///
 /// # Errors
 /// [`BenchError`]; if a program is missing, the error says how to install it.
-pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("rounds", f64::from(plan.rounds), 1.0..=99.0)?;
-    within("seconds", f64::from(plan.seconds), 1.0..=600.0)?;
-    within("connections", f64::from(plan.connections), 1.0..=1000.0)?;
+pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("rounds", f64::from(settings.rounds), 1.0..=99.0)?;
+    within("seconds", f64::from(settings.seconds), 1.0..=600.0)?;
+    within("connections", f64::from(settings.connections), 1.0..=1000.0)?;
     let versions = chain::versions()?;
     let directory = tempfile::tempdir().map_err(|error| daemon::failed("temporary directory", error))?;
     let files = directory.path().join("files");
@@ -95,19 +97,19 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
         near_mb: Vec::new(),
         far_mb: Vec::new(),
     });
-    for round in 1..=plan.rounds {
+    for round in 1..=settings.rounds {
         for (peer, report) in Peer::ALL.into_iter().zip(&mut contestants) {
-            progress(&format!("{}, round {round} of {}", report.contestant, plan.rounds));
+            progress(&format!("{}, round {round} of {}", report.contestant, settings.rounds));
             let own =
                 tempfile::tempdir_in(&directory).map_err(|e| daemon::failed("temporary directory", e))?;
-            turn(plan, (own.path(), &files), peer, report)?;
+            turn(settings, (own.path(), &files), peer, report)?;
         }
     }
     let [_, haproxy, _, tributary] = &contestants;
     let peaks = tributary.near_mb.iter().zip(&tributary.far_mb);
     let peaks: Vec<f64> = peaks.map(|(near, far)| near.max(*far)).collect();
     Ok(Report {
-        connections: plan.connections,
+        connections: settings.connections,
         versions,
         requests: Judged::ratio(&tributary.requests_per_s, &haproxy.requests_per_s, RATIO),
         bytes: Judged::ratio(&tributary.mbytes_per_s, &haproxy.mbytes_per_s, RATIO),
@@ -126,7 +128,7 @@ fn write_objects(files: &Path) -> std::io::Result<()> {
 
 /// Both sizes of objects through new processes, which have a directory of their own.
 fn turn(
-    plan: &Plan,
+    settings: &Settings,
     (directory, files): (&Path, &Path),
     peer: Peer,
     report: &mut ContestantReport,
@@ -137,10 +139,10 @@ fn turn(
     let _nginx = Nginx::start_with(network.command(Side::Server, "nginx"), files, web, FILES)?;
     chain::wait_for(&network, Side::Server, web)?;
     let chain = Chain::start(&network, directory, peer)?;
-    let [small, large] = [(plan.connections, 0), (LARGE_CONNECTIONS, 1)].map(|(connections, object)| {
+    let [small, large] = [(settings.connections, 0), (LARGE_CONNECTIONS, 1)].map(|(connections, object)| {
         let mut wrk = network.command(Side::Client, "wrk");
         wrk.args(["--threads", "1", "--connections", &connections.to_string()]);
-        wrk.args(["--duration", &format!("{}s", plan.seconds), "--timeout", "10s"]);
+        wrk.args(["--duration", &format!("{}s", settings.seconds), "--timeout", "10s"]);
         wrk.arg(format!("http://{}/{}", chain.entrance, OBJECTS[object].0));
         let said = output(wrk, "wrk")?;
         requests_per_second(&said).map_err(|reason| daemon::failed("wrk", reason))
@@ -226,7 +228,8 @@ mod tests {
 
     #[test]
     fn settings_out_of_range_are_refused() {
-        let error = run(&Plan { connections: 0, ..Plan::default() }, &mut |_| ()).unwrap_err().to_string();
+        let error =
+            run(&Settings { connections: 0, ..crate::defaults() }, &mut |_| ()).unwrap_err().to_string();
         assert!(error.contains("`connections`"), "{error}");
     }
 }

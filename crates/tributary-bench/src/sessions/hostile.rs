@@ -1,6 +1,6 @@
 //! Clients that write and never read, all in one process, so that their memory is separate from the server's.
 
-use super::Plan;
+use super::Settings;
 use super::target::DEAF;
 use crate::BenchError;
 use crate::daemon::failed;
@@ -42,8 +42,13 @@ pub(super) struct Crowd {
 
 impl Crowd {
     /// Starts them and waits until nothing more is accepted from any.
-    pub(super) async fn start(plan: &Plan, server: SocketAddr, key: &Path) -> Result<Self, BenchError> {
-        let orders = Orders { server, key: key.to_owned(), sessions: plan.sessions, streams: plan.streams };
+    pub(super) async fn start(
+        settings: &Settings,
+        server: SocketAddr,
+        key: &Path,
+    ) -> Result<Self, BenchError> {
+        let orders =
+            Orders { server, key: key.to_owned(), sessions: settings.sessions, streams: settings.streams };
         let orders = serde_json::to_string(&orders).expect("orders have string keys only");
         let mut command = Command::new(own_program()?);
         command.args(["bench", "hostile", &orders]);

@@ -1,4 +1,4 @@
-//! `tributary-lab bench simulator speed`: data packets per second of one core's time, in our simulator and in
+//! `tributary-lab bench simulator`: data packets per second of one core's time, in our simulator and in
 //! ns-3.
 //!
 //! Both run as processes on the same core, alternately. Results are medians of processor time, so that other
@@ -7,9 +7,11 @@
 use super::super::{BenchError, Expectation, Judged, Progress, median, within};
 use super::driver::{answer, pinned};
 use super::{Bottleneck, Driver, Measured};
+use clap::Args;
 use core::time::Duration;
 use serde::Serialize;
 use std::path::PathBuf;
+use tributary_cli::quantity;
 use tributary_lab::process::own_program;
 use tributary_report::{Cell, Column, Table};
 
@@ -24,24 +26,21 @@ const AIM_RATE: u64 = 1_000_000_000;
 const CONGESTION: &str = "cubic";
 const ROUND_TRIP: Duration = Duration::from_millis(10);
 
-/// Settings of the benchmark.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    /// Number of rounds, with a turn of both in every cell.
+/// Simulated data packets per second of one core's time, and memory per flow.
+#[derive(Clone, Debug, Args)]
+pub struct Settings {
+    /// Rounds; each simulator runs once per round
+    #[arg(long, default_value_t = 3)]
     pub rounds: u32,
-    /// The core.
+    /// The core that both run on
+    #[arg(long, default_value_t = 0)]
     pub core: usize,
-    /// Timeout of ns-3 in one cell.
-    pub patience: Duration,
-    /// Folder of the driver.
+    /// Stop ns-3 after so many seconds in a cell
+    #[arg(long, default_value_t = 300, value_parser = quantity::long_seconds_in(1..=86_400))]
+    pub patience: u64,
+    /// Folder of the ns-3 driver
+    #[arg(long, default_value = super::DRIVER)]
     pub driver: PathBuf,
-}
-
-impl Default for Plan {
-    fn default() -> Self {
-        let patience = Duration::from_secs(300);
-        Self { rounds: 3, core: 0, patience, driver: super::default_driver() }
-    }
 }
 
 /// One cell in both simulators.
@@ -84,18 +83,18 @@ pub struct Report {
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("rounds", f64::from(plan.rounds), 1.0..=99.0)?;
+pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
+    within("rounds", f64::from(settings.rounds), 1.0..=99.0)?;
     progress("building the ns-3 driver");
-    let driver = Driver::build(&plan.driver)?;
+    let driver = Driver::build(&settings.driver)?;
     let mut measure = |cells: Vec<Bottleneck>| -> Result<Vec<Row>, BenchError> {
         let mut runs: Vec<(Vec<Measured>, Vec<Measured>)> = vec![Default::default(); cells.len()];
-        for round in 1..=plan.rounds {
+        for round in 1..=settings.rounds {
             for (cell, (ours, peers)) in cells.iter().zip(&mut runs) {
-                progress(&format!("round {round} of {}: {}", plan.rounds, label(cell)));
-                ours.push(run_own(plan, cell)?);
+                progress(&format!("round {round} of {}: {}", settings.rounds, label(cell)));
+                ours.push(run_own(settings, cell)?);
                 // A cell that ns-3 fails has no peer; the table says so.
-                peers.extend(driver.run_on(plan.core, cell, plan.patience).ok());
+                peers.extend(driver.run_on(settings.core, cell, Duration::from_secs(settings.patience)).ok());
             }
         }
         Ok(cells.into_iter().zip(runs).map(|(cell, (ours, peers))| row(cell, ours, peers)).collect())
@@ -105,12 +104,12 @@ pub fn run(plan: &Plan, progress: Progress<'_>) -> Result<Report, BenchError> {
     Ok(report(rates, flows))
 }
 
-/// Runs this program as a process: `tributary-lab bench simulator cell`.
-fn run_own(plan: &Plan, cell: &Bottleneck) -> Result<Measured, BenchError> {
+/// Runs this program as a process: `tributary-lab bench bottleneck`.
+fn run_own(settings: &Settings, cell: &Bottleneck) -> Result<Measured, BenchError> {
     let cell = serde_json::to_string(cell).expect("cells have string keys only");
-    let mut command = pinned(plan.core, &own_program()?);
-    command.args(["bench", "simulator", "cell", &cell]);
-    Ok(answer(command, plan.patience)?)
+    let mut command = pinned(settings.core, &own_program()?);
+    command.args(["bench", "bottleneck", &cell]);
+    Ok(answer(command, Duration::from_secs(settings.patience))?)
 }
 
 /// Ten Mbit/s to ten Gbit/s, with about 50 000 to 400 000 packets each.

@@ -1,6 +1,6 @@
 //! What the emulated links of the tunnel's benchmark do.
 
-use super::Plan;
+use super::Settings;
 use core::time::Duration;
 use tributary_link::{LinkSpec, LossSpec, PathSpec, RateSpec, Scenario};
 use tributary_types::Bitrate;
@@ -35,9 +35,9 @@ pub(super) const CONDITIONS: [Condition; 4] = [
 
 impl Condition {
     /// The scenario.
-    pub(super) fn scenario(&self, plan: &Plan) -> Scenario {
-        let loss = if self.lossy { plan.loss } else { 0.0 };
-        let mut scenario = two_links(plan.rate, loss, if self.far { plan.rtt } else { 0.0 });
+    pub(super) fn scenario(&self, settings: &Settings) -> Scenario {
+        let loss = if self.lossy { settings.loss } else { 0.0 };
+        let mut scenario = two_links(settings.rate, loss, if self.far { settings.rtt } else { 0.0 });
         for (at, path) in scenario.paths.iter_mut().enumerate().filter(|_| self.blocked) {
             // The first link is blocked in the first half of a cycle, the second in the second.
             let (rate, half) = (path.down.rate.max(), CYCLE / 2);

@@ -2,7 +2,7 @@
 
 use super::condition::{Condition, two_links};
 use super::flows::{self, Inside, Pair, connect, saturate, stream};
-use super::{COTAG, ContestantReport, MPTCP, NODES, Plan, STREAM_LINK, StreamReport};
+use super::{COTAG, ContestantReport, MPTCP, NODES, STREAM_LINK, Settings, StreamReport};
 use crate::BenchError;
 use tributary_emu::{Host, Network, RelayNetwork, Side};
 use tributary_lab::tunnel::Tunnel;
@@ -10,26 +10,26 @@ use tributary_link::Scenario;
 use tributary_nodes::{Coding, Mode};
 
 /// The tunnel without links.
-pub(super) fn bare(plan: &Plan, mode: Mode, entry: &mut ContestantReport) -> Result<(), BenchError> {
+pub(super) fn bare(settings: &Settings, mode: Mode, entry: &mut ContestantReport) -> Result<(), BenchError> {
     let tunnel = tunnel(RelayNetwork::bare(2)?, mode, Coding::default().redundancy)?;
-    through_tunnel(&tunnel, plan, false, entry)
+    through_tunnel(&tunnel, settings, false, entry)
 }
 
 /// A contestant under a condition.
 pub(super) fn one_contestant(
-    plan: &Plan,
+    settings: &Settings,
     condition: &Condition,
     name: &'static str,
     entry: &mut ContestantReport,
 ) -> Result<(), BenchError> {
-    let scenario = condition.scenario(plan);
+    let scenario = condition.scenario(settings);
     let mode = match name {
         COTAG => Mode::Systematic,
         NODES => Mode::Off,
-        _ => return beside(&scenario, plan, (name == MPTCP, condition.shared), entry),
+        _ => return beside(&scenario, settings, (name == MPTCP, condition.shared), entry),
     };
     let tunnel = tunnel(RelayNetwork::start(&scenario)?, mode, Coding::default().redundancy)?;
-    through_tunnel(&tunnel, plan, condition.shared, entry)
+    through_tunnel(&tunnel, settings, condition.shared, entry)
 }
 
 fn tunnel(network: RelayNetwork, mode: Mode, redundancy: f64) -> Result<Tunnel, BenchError> {
@@ -43,16 +43,16 @@ fn failed(reason: String) -> BenchError {
 
 /// Saturates the connections, of which the last may be a rival, and adds the round to `entry`.
 fn measure(
-    plan: &Plan,
+    settings: &Settings,
     (server, pairs): (Inside<'_>, &[Pair]),
     has_rival: bool,
     entry: &mut ContestantReport,
 ) -> Result<(), BenchError> {
     let (cpu, timeouts) = (crate::cpu_time(), flows::timeouts(server)?);
-    let mut rates = saturate(pairs, plan.seconds);
+    let mut rates = saturate(pairs, settings.seconds);
     let seconds = crate::cpu_time().saturating_sub(cpu).as_secs_f64();
     let all: f64 = rates.iter().sum();
-    entry.cpu_per_gb.push(seconds / (all * plan.seconds / 8e3).max(1e-9));
+    entry.cpu_per_gb.push(seconds / (all * settings.seconds / 8e3).max(1e-9));
     if has_rival {
         entry.rival.extend(rates.pop());
     }
@@ -63,7 +63,7 @@ fn measure(
 
 fn through_tunnel(
     tunnel: &Tunnel,
-    plan: &Plan,
+    settings: &Settings,
     has_rival: bool,
     entry: &mut ContestantReport,
 ) -> Result<(), BenchError> {
@@ -75,7 +75,7 @@ fn through_tunnel(
     let point = |work: &mut (dyn FnMut() + Send)| on(Host::AccessPoint(0), work);
     let route = (None, RelayNetwork::SERVER);
     let mut pairs = Vec::new();
-    for _ in 0..plan.flows {
+    for _ in 0..settings.flows {
         pairs.push(connect((&server, &device), route, false)?);
     }
     if has_rival {
@@ -83,7 +83,7 @@ fn through_tunnel(
         let (point_address, device_address) = RelayNetwork::radio(0);
         pairs.push(connect((&point, &device), (Some(device_address), point_address), false)?);
     }
-    measure(plan, (&server, &pairs), has_rival, entry)?;
+    measure(settings, (&server, &pairs), has_rival, entry)?;
     entry.redundant.push(redundant(tunnel)?);
     Ok(())
 }
@@ -99,7 +99,7 @@ fn redundant(tunnel: &Tunnel) -> Result<f64, BenchError> {
 
 fn beside(
     scenario: &Scenario,
-    plan: &Plan,
+    settings: &Settings,
     (mptcp, has_rival): (bool, bool),
     entry: &mut ContestantReport,
 ) -> Result<(), BenchError> {
@@ -114,22 +114,22 @@ fn beside(
     let ends: (Inside<'_>, Inside<'_>) = (&server, &client);
     let route = |path| (Some(Side::Client.address(path)), Side::Server.address(path));
     let mut pairs = Vec::new();
-    for flow in 0..plan.flows as usize {
+    for flow in 0..settings.flows as usize {
         pairs.push(connect(ends, route(if mptcp { 0 } else { flow % 2 }), mptcp)?);
     }
     if has_rival {
         pairs.push(connect(ends, route(0), false)?);
     }
-    measure(plan, (&server, &pairs), has_rival, entry)
+    measure(settings, (&server, &pairs), has_rival, entry)
 }
 
 /// The stream through the tunnel.
 pub(super) fn one_stream(
-    plan: &Plan,
+    settings: &Settings,
     (name, mode, redundancy): (&'static str, Mode, f64),
     streams: &mut Vec<StreamReport>,
 ) -> Result<(), BenchError> {
-    let network = RelayNetwork::start(&two_links(STREAM_LINK as f64, 0.05, plan.rtt))?;
+    let network = RelayNetwork::start(&two_links(STREAM_LINK as f64, 0.05, settings.rtt))?;
     let tunnel = tunnel(network, mode, redundancy)?;
     let network = tunnel.network();
     let on =
@@ -137,7 +137,7 @@ pub(super) fn one_stream(
     let server = |work: &mut (dyn FnMut() + Send)| on(Host::Server, work);
     let device = |work: &mut (dyn FnMut() + Send)| on(Host::Device, work);
     let rate = STREAM_LINK as f64 / 2.0;
-    let result = stream((&server, &device), RelayNetwork::tunnel(2), rate, plan.seconds)?;
+    let result = stream((&server, &device), RelayNetwork::tunnel(2), rate, settings.seconds)?;
     let at = streams.iter().position(|known| known.name == name).unwrap_or_else(|| {
         let (delivered, delay_median, delay_p99) = Default::default();
         streams.push(StreamReport { name, delivered, delay_median, delay_p99 });

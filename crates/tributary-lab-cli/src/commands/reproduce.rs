@@ -9,14 +9,18 @@ use clap::{Args, Subcommand};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tributary_bench::simulator::Stacks;
 use tributary_cli::{Progress, output, quantity};
 use tributary_lab::Queue;
 use tributary_lab::World;
-use tributary_lab::reproduce::{EXPERIMENTS, Page, Paper, Selection, Settings, expected, run as reproduce};
+use tributary_lab::reproduce::{
+    EXPERIMENTS, Experiment, Page, Paper, Selection, Settings, expected, run as reproduce,
+};
+use tributary_lab::store::Shard;
 
 /// Repeat a paper's experiments and judge its claims.
 ///
-/// PAPER is `fbdt`, `fbdt-ablation`, `fbdt-published`, `avira`, `cotag`, `decision-engine`, `handoff`, or a .toml file with cells and
+/// PAPER is `fbdt`, `fbdt-ablation`, `fbdt-published`, `avira`, `cotag`, `decision-engine`, `handoff`, `simulator-linux`, `simulator-ns3`, or a .toml file with cells and
 /// claims. A claim holds or fails when its whole interval is on one side of the bound, else it is undecided. The exit code is
 /// 0 in each case, and 1 when runs gave no result. Finished simulated runs are kept in the report's
 /// directory, and a reproduction that was stopped continues from them.
@@ -72,6 +76,9 @@ pub(crate) struct ReproduceArguments {
     /// Also reuse finished emulated runs from the report's directory
     #[arg(long)]
     resume: bool,
+    /// Directories with finished runs to reuse, such as those of the shards of a sweep of this paper
+    #[arg(long, value_name = "DIR", num_args = 1..)]
+    merge: Vec<PathBuf>,
     /// Simulated runs at the same time [default: one per core]
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
@@ -115,7 +122,7 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<ExitCode> {
         let seconds = expected(&paper, &settings.selection)?.as_secs_f64();
         progress.note(&format!("at most about {:.0} minutes", (seconds / 60.0).ceil()));
     }
-    let outcome = reproduce(&paper, &EXPERIMENTS, &settings, &mut |share, text| progress.at(share, text))?;
+    let outcome = reproduce(&paper, &experiments(), &settings, &mut |share, text| progress.at(share, text))?;
     progress.end();
     let page = Page::new(&paper, &outcome);
     for (name, drawing) in page.drawings() {
@@ -132,10 +139,15 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<ExitCode> {
     report.publish(&arguments.out, form, beside.as_ref())?;
     let failure = outcome.samples.iter().find_map(|sample| Some((sample.title(), sample.failure.as_ref()?)));
     if let Some((cell, failure)) = failure {
-        eprintln!("{} runs gave no result; the first, {cell}: {failure}", outcome.report.failed);
+        eprintln!("{} runs gave no result; the first, {cell}: {failure}", outcome.tally.failed);
         return Ok(ExitCode::from(1));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Every experiment that needs no files of the user.
+pub(super) fn experiments() -> Vec<&'static dyn Experiment> {
+    EXPERIMENTS.into_iter().chain([&Stacks as &dyn Experiment]).collect()
 }
 
 fn settings(arguments: &ReproduceArguments, paper: &Paper) -> Settings {
@@ -155,11 +167,13 @@ fn settings(arguments: &ReproduceArguments, paper: &Paper) -> Settings {
         queue,
         seeds: arguments.seeds,
         seconds: arguments.seconds,
-        aside: None,
+        ..Selection::default()
     };
     Settings {
         selection,
         directory: arguments.out.clone(),
+        merge: arguments.merge.clone(),
+        shard: Shard::WHOLE,
         resume: arguments.resume,
         jobs: arguments.jobs,
         command: output::command_line(),

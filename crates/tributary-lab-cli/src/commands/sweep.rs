@@ -1,30 +1,39 @@
-//! `tributary-lab sweep`: a grid of simulated runs from a plan.
+//! `tributary-lab sweep`: the runs of a file's matrices, or a part of them, without verdicts.
 
 use super::page::PageArguments;
+use super::reproduce::experiments;
+use crate::cli::WorldArgument;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tributary_cli::{Progress, output};
-use tributary_lab::sweep::execute::Effort;
-use tributary_lab::sweep::tables::{self, Tables};
-use tributary_lab::sweep::{Plan, Row, Seeds, Shard, Store, execute, shootout};
+use tributary_lab::World;
+use tributary_lab::reproduce::{Paper, Selection, Settings, measure};
+use tributary_lab::store::Shard;
+use tributary_lab::sweep::{shootout, tables};
 
-/// Run a grid of simulated runs: scenarios × transports × schedulers × congestion controls × … × seeds.
+/// Run a grid: scenarios × transports × schedulers × congestion controls × … × seeds.
 ///
-/// Runs on all cores. Finished runs are kept in DIR/cells*.jsonl. A sweep that was stopped continues from
-/// them, and shards of a plan can run on several machines (copy their files into one directory,
-/// or name their directories with --merge). Writes runs.csv and runs.parquet, one row per run, and
+/// Simulated runs use all cores. Finished runs are kept in DIR. A sweep that was stopped continues from
+/// them, and shards can run on several machines: --merge takes their directories, also of `reproduce` with the same
+/// plan. Writes runs.csv and runs.parquet, one row per run, and
 /// sweep.csv and sweep.parquet, one row per metric and group of seeds with 95 % confidence intervals.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary-lab sweep plan.toml --out results
   tributary-lab sweep plan.toml --shard 1/4 --out results
   tributary-lab sweep plan.toml --out results --merge machine-2 machine-3
+  tributary-lab sweep fbdt --shard 3/8 --out part-3
   tributary-lab sweep scenarios/plans/shoot-out.toml --held-back --shoot-out --out shoot-out
 
-A plan:
+A plan, which has the form of a paper:
+  name = \"mine\"
+  world = \"sim\"
+
+  [[matrix]]
+  world = \"sim\"
   scenarios = [\"mobility\", \"my-network.toml\"]   # names, or files beside the plan
   transports = [\"wifi\", \"mptcp\", \"fbdt\"]
   schedulers = [\"linux-default\", \"blest\"]       # of mptcp and session; others run once
@@ -35,15 +44,21 @@ A plan:
   held-back = [\"1001-1020\"]
   seconds = 20")]
 pub(crate) struct SweepArguments {
-    /// Plan: a .toml file
-    pub(crate) plan: PathBuf,
+    /// Plan: a .toml file, or the name of a paper
+    pub(crate) plan: String,
+    /// World to run in: emu (kernel stacks, wall time) or sim (models, virtual time) [default: the plan's]
+    #[arg(long, value_enum)]
+    pub(crate) world: Option<WorldArgument>,
+    /// The plan's quick matrices
+    #[arg(long)]
+    pub(crate) quick: bool,
     /// Part i of n of the plan
     #[arg(long, value_name = "i/n", default_value = "1/1")]
     pub(crate) shard: Shard,
     /// Directory for finished runs and tables
     #[arg(long, default_value = "tributary-sweep")]
     pub(crate) out: PathBuf,
-    /// Use the held-back seeds instead of the working ones
+    /// Use the held-back seeds instead of the others
     #[arg(long)]
     pub(crate) held_back: bool,
     /// Directories with finished runs to reuse
@@ -52,7 +67,7 @@ pub(crate) struct SweepArguments {
     /// Number of runs at the same time [default: one per core]
     #[arg(long)]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// Refuse a plan with more runs than this [default: the plan's own limit]
+    /// Refuse a plan with more runs than this [default: 100000]
     #[arg(long)]
     pub(crate) limit: Option<u64>,
     /// Also write a report that compares transports in every condition: shoot-out.html and .md
@@ -66,30 +81,40 @@ pub(crate) struct SweepArguments {
 }
 
 pub(crate) fn run(arguments: &SweepArguments) -> Result<ExitCode> {
-    let mut plan = Plan::load(&arguments.plan)?;
-    plan.limit = arguments.limit.unwrap_or(plan.limit);
-    let seeds = if arguments.held_back { Seeds::HeldBack } else { Seeds::Working };
-    let cells = plan.cells(seeds)?;
+    let paper = Paper::find(&arguments.plan)?;
+    let selection = Selection {
+        world: arguments.world.map_or(paper.world, World::from),
+        quick: arguments.quick,
+        held_back: arguments.held_back,
+        limit: arguments.limit,
+        ..Selection::default()
+    };
+    if selection.world == World::Emu {
+        tributary_emu::isolate()?;
+    }
     let beside = arguments.documentation.open()?;
     if beside.is_some() && !arguments.shoot_out {
         bail!("--page takes the tables of --shoot-out; add --shoot-out");
     }
     output::directory(&arguments.out)?;
-    let mut store = Store::open(&arguments.out, arguments.shard)?;
-    arguments.merge.iter().try_for_each(|directory| store.add(directory))?;
     let mut progress = Progress::new();
-    let effort = Effort { jobs: arguments.jobs, limit: None, shard: arguments.shard };
-    let report = execute((&cells, |cell| &cell.key), Row::of, &mut store, effort, &mut |share, text| {
-        progress.at(share, text)
-    })?;
+    let settings = Settings {
+        selection,
+        directory: arguments.out.clone(),
+        shard: arguments.shard,
+        merge: arguments.merge.clone(),
+        resume: true,
+        jobs: arguments.jobs,
+        command: output::command_line(),
+    };
+    let outcome = measure(&paper, &experiments(), &settings, &mut |share, text| progress.at(share, text))?;
     progress.end();
-    let tables = Tables::new(&plan, &cells, &store, report);
-    for (name, bytes) in tables.files()? {
+    for (name, bytes) in tables::files(&outcome)? {
         let path = arguments.out.join(name);
         std::fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
     }
     if arguments.shoot_out {
-        let page = shootout::Page::new(&plan, &tables.rows, &output::command_line());
+        let page = shootout::Page::new(&outcome, arguments.held_back);
         let markdown = page.markdown();
         output::file(&arguments.out, "shoot-out.md", &markdown)?;
         if let Some(beside) = &beside {
@@ -98,10 +123,9 @@ pub(crate) fn run(arguments: &SweepArguments) -> Result<ExitCode> {
         let html = output::file(&arguments.out, "shoot-out.html", &page.html())?;
         eprintln!("report: {}", html.display());
     }
-    if arguments.json {
-        output::line(&tables.json()?)?;
-    } else {
-        output::line(&tables::text(&tables))?;
+    match arguments.json {
+        true => output::line(&serde_json::to_string(&tables::json(&outcome))?)?,
+        false => output::line(&tables::text(&outcome))?,
     }
-    Ok(if report.failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if outcome.tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

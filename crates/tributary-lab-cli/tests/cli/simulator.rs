@@ -120,7 +120,8 @@ fn plan(directory: &TempDir, text: &str) -> String {
     file.to_str().unwrap().to_owned()
 }
 
-const PLAN: &str = "scenarios = [\"own.toml\"]\ntransports = [\"wifi\", \"mptcp\", \"fbdt\"]\n\
+const PLAN: &str = "name = \"little\"\nworld = \"sim\"\n[[matrix]]\nworld = \"sim\"\n\
+                    scenarios = [\"own.toml\"]\ntransports = [\"wifi\", \"mptcp\", \"fbdt\"]\n\
                     congestion = [\"cubic\", \"reno\"]\nseeds = [\"1-2\"]\nheld-back = [9]\nseconds = 2\n";
 
 #[test]
@@ -131,12 +132,10 @@ fn a_sweep_writes_its_tables_and_resumes() {
     let first = sweep(&[]);
     assert_eq!((first["planned"].as_u64(), first["finished"].as_u64()), (Some(12), Some(12)));
     assert_eq!(first["groups"].as_array().unwrap().len(), 6);
-    assert!(first["groups"][0]["metrics"]["goodput_mbps"]["mean"].as_f64().unwrap() > 1.0);
+    assert!(first["groups"][0]["metrics"]["goodput"]["mean"].as_f64().unwrap() > 1.0);
     let csv = std::fs::read_to_string(out.join("sweep.csv")).unwrap();
     assert!(
-        csv.starts_with(
-            "scenario,transport,congestion,rtt,queue,workload,seconds,metric,seeds,mean,low,high"
-        )
+        csv.starts_with("scenario,transport,scheduler,congestion,rtt,queue,loss,metric,seeds,mean,low,high")
     );
     assert_eq!(std::fs::read_to_string(out.join("runs.csv")).unwrap().lines().count(), 13);
     for name in ["runs.parquet", "sweep.parquet"] {
@@ -173,11 +172,12 @@ fn bad_plans_are_refused_in_one_line() {
     with(
         "\"1-2\"",
         "\"10-900009\"",
-        &["plan.toml", "2 congestion", "900000 seeds", "= 5400000 runs", "--limit"],
+        &["little", "2 congestion", "900000 seeds", "= 5400000 runs", "--limit"],
     );
-    with("fbdt", "fdbt", &["plan.toml:2: transports[2]", "`fdbt`"]);
-    with("seconds", "minutes", &["plan.toml:6: minutes", "seconds"]);
-    with("own.toml", "no.toml", &["plan.toml:1: scenarios[0]", "no.toml"]);
+    with("fbdt", "fdbt", &["own.toml", "`fdbt`"]);
+    with("seconds", "minutes", &["plan.toml:10", "minutes", "seconds"]);
+    with("own.toml", "no.toml", &["no.toml"]);
+    with("\"1-2\"", "\"2-1\"", &["plan.toml:8", "`2-1`", "1-20"]);
     refused(&["sweep", "/nowhere.toml"], &["/nowhere.toml"]);
     let output = output(&["sweep", "plan.toml", "--shard", "3/2"]);
     assert_eq!(output.status.code(), Some(2));

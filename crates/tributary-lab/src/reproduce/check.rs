@@ -39,7 +39,12 @@ impl Paper {
     /// # Errors
     /// [`PaperError`] names the file and the place.
     pub fn parse(text: &str, file: &str) -> Result<Self, PaperError> {
-        let format = |source| PaperError::Format { file: file.to_owned(), source: Box::new(source) };
+        let format = |error: toml::de::Error| {
+            let before = text.get(..error.span().map_or(0, |span| span.start)).unwrap_or(text);
+            let line = before.matches('\n').count() + 1;
+            let problem = error.message().replace('\n', ", ");
+            PaperError::Format { file: file.to_owned(), line, problem }
+        };
         let paper: Self = toml::from_str(text).map_err(format)?;
         let meaning = |(place, problem)| PaperError::Meaning { file: file.to_owned(), place, problem };
         check(&paper).map_err(meaning)?;

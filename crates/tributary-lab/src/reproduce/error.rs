@@ -3,7 +3,7 @@
 use super::evaluate::Ambiguous;
 use super::matrix::CellError;
 use super::paper::PaperError;
-use crate::sweep::StoreError;
+use crate::store::StoreError;
 use thiserror::Error;
 
 /// Why a reproduction failed.

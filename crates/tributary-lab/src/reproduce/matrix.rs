@@ -6,7 +6,7 @@ use crate::cell::Queue;
 use crate::result::World;
 use core::time::Duration;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use tributary_link::{LossSpec, RateSpec, Scenario, ScenarioError};
@@ -14,7 +14,7 @@ use tributary_sim::run::model_version;
 use tributary_types::Rng;
 
 /// Axes that every matrix has; further ones are in `axes`.
-pub(super) const AXES: [&str; 7] =
+pub(crate) const AXES: [&str; 7] =
     ["scenario", "transport", "scheduler", "congestion", "rtt", "queue", "loss"];
 /// Resolution of the start time of a run with `any-phase`.
 const STEP: Duration = Duration::from_millis(10);
@@ -70,13 +70,19 @@ pub struct Matrix {
     /// Rates and queue sizes of every link are multiplied by this.
     #[serde(default = "one")]
     pub scale: u64,
-    /// Seeds, from 1 up.
-    pub seeds: u32,
+    /// Seeds: their number, from 1 up, or a list such as `["1-20", 77]`.
+    pub seeds: Seeds,
+    /// Seeds for final results; nothing may be tuned with them.
+    #[serde(default)]
+    pub held_back: Seeds,
     /// How the user's number of seeds applies to this matrix.
     #[serde(default)]
     pub repeat: Repeat,
     /// Seconds of each run.
     pub seconds: u32,
+    /// The workload; of the experiment `transfer`.
+    #[serde(default)]
+    pub workload: Work,
     /// Whether 1000 messages of 64 bytes per second are sent beside the bulk transfer.
     #[serde(default)]
     pub messages: bool,
@@ -86,6 +92,74 @@ pub struct Matrix {
     /// Number of attempts for an emulated run with an invalid audit. The last attempt is kept and marked.
     #[serde(default = "three")]
     pub attempts: u32,
+}
+
+/// Seeds of a matrix.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "SeedsText")]
+pub struct Seeds(Vec<u64>);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum SeedsText {
+    Count(u32),
+    List(Vec<SeedText>),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum SeedText {
+    One(u64),
+    Range(String),
+}
+
+/// Maximum number of seeds in one list, including its ranges.
+const MOST_SEEDS: u64 = 1_000_000;
+
+impl TryFrom<SeedsText> for Seeds {
+    type Error = String;
+
+    fn try_from(text: SeedsText) -> Result<Self, String> {
+        let items = match text {
+            SeedsText::Count(count) => return Ok(Self((1..=u64::from(count)).collect())),
+            SeedsText::List(items) => items,
+        };
+        let mut seeds: Vec<u64> = Vec::new();
+        for item in items {
+            let (from, to) = match &item {
+                SeedText::One(seed) => (*seed, *seed),
+                SeedText::Range(text) => {
+                    let ends = text.split_once('-').unwrap_or((text, text));
+                    let ends = (ends.0.trim().parse::<u64>(), ends.1.trim().parse::<u64>());
+                    match ends {
+                        (Ok(from), Ok(to)) if from <= to => (from, to),
+                        _ => return Err(format!("`{text}` is not a range of seeds such as \"1-20\"")),
+                    }
+                }
+            };
+            if to - from >= MOST_SEEDS - seeds.len() as u64 {
+                return Err(format!("more than {MOST_SEEDS} seeds"));
+            }
+            seeds.extend(from..=to);
+        }
+        let mut sorted = seeds.clone();
+        sorted.sort_unstable();
+        match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(format!("seed {} is listed twice", pair[0])),
+            None => Ok(Self(seeds)),
+        }
+    }
+}
+
+/// The workload of a transfer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Work {
+    /// One bulk transfer.
+    #[default]
+    Bulk,
+    /// The scenario's `run` table; bulk if it has none. Simulator only.
+    Scenario,
 }
 
 /// The size of reproduction that a matrix belongs to.
@@ -153,7 +227,14 @@ pub struct Selection {
     pub aside: Option<u32>,
     /// Seconds of every run.
     pub seconds: Option<u32>,
+    /// Whether to use the held-back seeds.
+    pub held_back: bool,
+    /// Maximum number of runs, instead of [`LIMIT`].
+    pub limit: Option<u64>,
 }
+
+/// Default maximum number of runs of a choice.
+pub const LIMIT: u64 = 100_000;
 
 /// One run.
 #[derive(Clone, Debug)]
@@ -170,6 +251,8 @@ pub struct Cell {
     pub seconds: u32,
     /// Factor of rates and queue sizes.
     pub scale: u64,
+    /// The workload.
+    pub workload: Work,
     /// Whether messages are sent beside the transfer.
     pub messages: bool,
     /// Whether the radios' rate cycles start at a random phase.
@@ -201,6 +284,9 @@ pub enum CellError {
         /// The choice, and the known values.
         problem: String,
     },
+    /// The choice has too many runs; with the lengths of the lists.
+    #[error("{0}; shorten a list, or allow more with --limit")]
+    TooMany(String),
     /// The experiment failed, with its reason.
     #[error("{0}")]
     Experiment(String),
@@ -215,8 +301,8 @@ impl Matrix {
         }
     }
 
-    /// All combinations of its lists after the user's choice.
-    fn combinations(&self, paper: &Matrices<'_>, chosen: &Selection) -> Vec<Labels> {
+    /// Its lists after the user's choice, outermost first.
+    fn lists(&self, paper: &Matrices<'_>, chosen: &Selection) -> Vec<(&str, Vec<String>)> {
         let or = |own: &[String], chosen: &[String]| {
             if chosen.is_empty() { own.to_vec() } else { chosen.to_vec() }
         };
@@ -237,18 +323,42 @@ impl Matrix {
             ("scheduler", self.schedulers.clone()),
         ];
         let more = self.axes.iter().map(|(axis, values)| (axis.as_str(), values.clone()));
-        let mut all = vec![Labels::new()];
-        for (axis, values) in lists.into_iter().chain(more).chain([("transport", transports)]) {
-            let with = |at: &Labels| {
-                let one = |value: &String| {
-                    at.clone().into_iter().chain([(axis.to_owned(), value.clone())]).collect::<Labels>()
-                };
-                values.iter().map(one).collect::<Vec<_>>()
-            };
-            all = all.iter().flat_map(with).collect();
-        }
-        all
+        lists.into_iter().chain(more).chain([("transport", transports)]).collect()
     }
+
+    /// Its seeds after the user's choice.
+    fn seeds(&self, chosen: &Selection) -> Vec<u64> {
+        let count = match self.repeat {
+            Repeat::All => chosen.seeds,
+            Repeat::Aside => chosen.aside,
+            Repeat::Once => None,
+        };
+        match count {
+            Some(count) => (1..=u64::from(count)).collect(),
+            None if chosen.held_back => self.held_back.0.clone(),
+            None => self.seeds.0.clone(),
+        }
+    }
+}
+
+/// Every combination of the lists' values. Only `mptcp` and `session` have a scheduler to choose.
+fn combinations(lists: &[(&str, Vec<String>)]) -> Vec<Labels> {
+    let mut all = vec![Labels::new()];
+    for (axis, values) in lists {
+        let with = |at: &Labels| {
+            let one = |value: &String| {
+                at.clone().into_iter().chain([((*axis).to_owned(), value.clone())]).collect::<Labels>()
+            };
+            values.iter().map(one).collect::<Vec<_>>()
+        };
+        all = all.iter().flat_map(with).collect();
+    }
+    for labels in &mut all {
+        if labels.get("transport").is_some_and(|name| !["mptcp", "session"].contains(&name.as_str())) {
+            labels.insert("scheduler".to_owned(), "none".to_owned());
+        }
+    }
+    all
 }
 
 /// All runs in order, seed by seed: if the time runs out, cells have fewer seeds, but no cell is missing.
@@ -270,17 +380,23 @@ pub(super) fn cells(paper: &Matrices<'_>, chosen: &Selection) -> Result<Vec<Cell
         return Err(CellError::Empty { problem });
     }
     let mut cells: Vec<Cell> = Vec::new();
+    let (mut known, mut runs, limit) = (BTreeSet::new(), 0, chosen.limit.unwrap_or(LIMIT));
     for matrix in paper.matrix.iter().filter(fits) {
-        for labels in matrix.combinations(paper, chosen) {
-            if cells.iter().any(|cell| cell.labels == labels) {
+        let (lists, seeds) = (matrix.lists(paper, chosen), matrix.seeds(chosen));
+        let lengths =
+            lists.iter().map(|(axis, values)| (*axis, values.len())).chain([("seeds", seeds.len())]);
+        runs += lengths.clone().map(|(_, length)| length as u128).product::<u128>();
+        if runs > u128::from(limit) {
+            let factors = lengths.filter(|(_, length)| *length != 1);
+            let product = factors.map(|(axis, length)| format!("{length} {axis}")).collect::<Vec<_>>();
+            let (name, product) = (paper.name, product.join(" × "));
+            return Err(CellError::TooMany(format!("{name}: {product} = {runs} runs, more than {limit}")));
+        }
+        for labels in combinations(&lists) {
+            if !known.insert(labels.clone()) {
                 continue;
             }
-            let seeds = match matrix.repeat {
-                Repeat::All => chosen.seeds,
-                Repeat::Aside => chosen.aside,
-                Repeat::Once => None,
-            };
-            for seed in 1..=u64::from(seeds.unwrap_or(matrix.seeds)) {
+            for seed in seeds.iter().copied() {
                 cells.push(Cell {
                     labels: labels.clone(),
                     seed,
@@ -288,6 +404,7 @@ pub(super) fn cells(paper: &Matrices<'_>, chosen: &Selection) -> Result<Vec<Cell
                     experiment: matrix.experiment.clone(),
                     seconds: chosen.seconds.unwrap_or(matrix.seconds),
                     scale: matrix.scale,
+                    workload: matrix.workload,
                     messages: matrix.messages,
                     any_phase: matrix.any_phase,
                     attempts: matrix.attempts,
@@ -297,7 +414,13 @@ pub(super) fn cells(paper: &Matrices<'_>, chosen: &Selection) -> Result<Vec<Cell
         }
     }
     if cells.is_empty() {
-        let problem = format!("{} has no matrix of this size in world {}", paper.name, chosen.world);
+        let problem = match chosen.held_back {
+            true => format!(
+                "{} has no held-back seeds in world {}: add lists `held-back`",
+                paper.name, chosen.world
+            ),
+            false => format!("{} has no matrix of this size in world {}", paper.name, chosen.world),
+        };
         return Err(CellError::Empty { problem });
     }
     cells.sort_by_key(|cell| cell.seed);
@@ -381,12 +504,18 @@ fn refuse(axis: &'static str, value: &str, expected: &str) -> CellError {
     CellError::Value { axis, value: value.to_owned(), expected: format!("expected {expected}") }
 }
 
-fn number(text: &str, unit: &str) -> Option<f64> {
+/// A number that is not negative, before its unit.
+#[must_use]
+pub fn number(text: &str, unit: &str) -> Option<f64> {
     let number: f64 = text.strip_suffix(unit)?.trim().parse().ok()?;
     (number.is_finite() && number >= 0.0).then_some(number)
 }
 
-pub(super) fn time(axis: &'static str, text: &str) -> Result<Option<Duration>, CellError> {
+/// A time such as `20 ms`; `None` for `scenario`.
+///
+/// # Errors
+/// [`CellError::Value`].
+pub fn time(axis: &'static str, text: &str) -> Result<Option<Duration>, CellError> {
     match (text, number(text, "ms")) {
         ("scenario", _) => Ok(None),
         (_, Some(ms)) if ms <= 60_000.0 => Ok(Some(Duration::from_secs_f64(ms / 1e3))),
@@ -394,10 +523,17 @@ pub(super) fn time(axis: &'static str, text: &str) -> Result<Option<Duration>, C
     }
 }
 
-pub(super) fn loss(text: &str) -> Result<Option<f64>, CellError> {
+/// A share such as `1 %`; `None` for `none`.
+///
+/// # Errors
+/// [`CellError::Value`].
+pub fn loss(text: &str) -> Result<Option<f64>, CellError> {
     match (text, number(text, "%")) {
         ("none", _) => Ok(None),
         (_, Some(percent)) if percent <= 100.0 => Ok(Some(percent / 100.0)),
         _ => Err(refuse("loss", text, "`none` or a share such as 1 %")),
     }
 }
+
+#[cfg(test)]
+mod tests;

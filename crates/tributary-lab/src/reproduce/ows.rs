@@ -162,6 +162,7 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Reproduced, Ow
         resume: settings.resume,
         jobs: settings.jobs,
         command: settings.command.clone(),
+        ..super::Settings::default()
     };
     let mut outcome = super::run(&paper, &[&viewings], &runner, progress)?;
     describe(&mut outcome, settings, &viewings, &audiences)?;

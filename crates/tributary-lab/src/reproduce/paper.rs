@@ -4,7 +4,7 @@
 
 use super::evaluate::Method;
 use super::expression::{Expression, ExpressionError};
-use super::matrix::{Axes, CellError, Matrices, Matrix};
+use super::matrix::{Axes, Cell, CellError, Matrices, Matrix, Selection, cells};
 use super::sample::Labels;
 use crate::result::World;
 use core::fmt;
@@ -23,6 +23,8 @@ pub(super) const SHIPPED: &[(&str, &str)] = &[
     ("cotag", include_str!("../../papers/cotag.toml")),
     ("decision-engine", include_str!("../../papers/decision-engine.toml")),
     ("handoff", include_str!("../../papers/handoff.toml")),
+    ("simulator-linux", include_str!("../../papers/simulator-linux.toml")),
+    ("simulator-ns3", include_str!("../../papers/simulator-ns3.toml")),
 ];
 
 /// A paper's experiments and claims.
@@ -32,8 +34,10 @@ pub struct Paper {
     /// Short name, used for the files of the report.
     pub name: String,
     /// Headline of the page.
+    #[serde(default)]
     pub title: String,
     /// Summary in one or two sentences.
+    #[serde(default)]
     pub lead: String,
     /// Default world.
     #[serde(default)]
@@ -329,12 +333,14 @@ pub enum PaperError {
         source: std::io::Error,
     },
     /// The file is invalid.
-    #[error("{file}: {source}")]
+    #[error("{file}:{line}: {problem}")]
     Format {
         /// The file.
         file: String,
-        /// Line, column and description of the error.
-        source: Box<toml::de::Error>,
+        /// Line, counted from one.
+        line: usize,
+        /// What is wrong, and what is expected.
+        problem: String,
     },
     /// The folder that its scenarios read does not exist.
     #[error(
@@ -365,9 +371,17 @@ pub fn papers() -> impl Iterator<Item = &'static str> {
 
 impl Paper {
     /// The paper's matrices, with the other fields of the paper that they use.
-    pub(super) fn matrices(&self) -> Matrices<'_> {
+    fn matrices(&self) -> Matrices<'_> {
         let Self { name, matrix, reference, beside, .. } = self;
         Matrices { name, matrix, reference, beside }
+    }
+
+    /// The runs of a choice in order, seed by seed: if the time runs out, cells have fewer seeds, but no cell is missing.
+    ///
+    /// # Errors
+    /// [`CellError::Empty`] when the choice leaves nothing.
+    pub fn cells(&self, chosen: &Selection) -> Result<Vec<Cell>, CellError> {
+        cells(&self.matrices(), chosen)
     }
 
     /// Replaces the value `@group` of an axis, or of the list of scenarios, by `values`, for values that depend on the

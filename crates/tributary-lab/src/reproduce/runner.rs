@@ -6,16 +6,17 @@
 use super::error::ReproduceError;
 use super::evaluate::Measurements;
 use super::judge;
-use super::matrix::{Cell, CellError, Selection, cells};
+use super::matrix::{Cell, CellError, Selection};
 use super::paper::Paper;
 use super::sample::{Labels, Metric, Sample};
 use crate::audits;
 use crate::demo::Progress;
 use crate::result::World;
-use crate::sweep::execute::{Effort, Report, execute};
-use crate::sweep::{Shard, Store, key};
+use crate::store::execute::{Effort, Tally, execute};
+use crate::store::{Shard, Store, key};
 use core::time::Duration;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -56,13 +57,17 @@ pub trait Experiment: Sync {
     fn measure(&self, cell: &Cell) -> Result<Sample, CellError>;
 }
 
-/// Settings of a reproduction.
-#[derive(Clone, Debug)]
+/// Settings of a reproduction or a sweep.
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// The user's choice.
     pub selection: Selection,
     /// Directory for finished cells.
     pub directory: PathBuf,
+    /// The part of the cells to run.
+    pub shard: Shard,
+    /// Directories of other shards or of earlier runs, with finished cells.
+    pub merge: Vec<PathBuf>,
     /// Whether finished emulated cells are reused; finished simulated ones always are.
     pub resume: bool,
     /// Parallel simulated runs; `None`: one per core.
@@ -72,7 +77,7 @@ pub struct Settings {
 }
 
 /// Result of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Outcome {
     /// Claims and the conditions of the measurement.
     #[serde(flatten)]
@@ -85,9 +90,12 @@ pub struct Outcome {
     /// The planned cells of the first seed.
     #[serde(skip)]
     pub first: Vec<Cell>,
-    /// Counts of finished, failed and left-out runs.
+    /// Number of planned cells of all shards.
     #[serde(skip)]
-    pub report: Report,
+    pub cells: usize,
+    /// Counts of finished, failed and left-out runs of this shard.
+    #[serde(skip)]
+    pub tally: Tally,
     /// The world.
     #[serde(skip)]
     pub world: World,
@@ -112,37 +120,56 @@ pub fn run(
     settings: &Settings,
     progress: Progress<'_>,
 ) -> Result<Outcome, ReproduceError> {
+    let mut outcome = measure(paper, experiments, settings, progress)?;
+    let (samples, metrics) = (&outcome.samples, &outcome.metrics);
+    let measurements = Measurements { samples, subjects: &paper.subject, metrics, pool: &[] };
+    outcome.reproduction.claims = judge::claims(paper, outcome.world, &outcome.planned, measurements)?;
+    Ok(outcome)
+}
+
+/// As [`run`], without a verdict on the claims.
+///
+/// # Errors
+/// [`ReproduceError`].
+pub fn measure(
+    paper: &Paper,
+    experiments: &[&dyn Experiment],
+    settings: &Settings,
+    progress: Progress<'_>,
+) -> Result<Outcome, ReproduceError> {
     let began = Instant::now();
     let metrics: Vec<Metric> = experiments.iter().flat_map(|e| e.metrics()).copied().collect();
     paper.check_metrics(&metrics)?;
-    let cells = cells(&paper.matrices(), &settings.selection)?;
+    let cells = paper.cells(&settings.selection)?;
     let tasks = cells.iter().map(|cell| task(cell, experiments)).collect::<Result<Vec<_>, _>>()?;
-    for task in tasks.iter().filter(|task| task.cell.seed == 1) {
+    let mut known = BTreeSet::new();
+    let (mut planned, mut first) = (Vec::new(), Vec::new());
+    for task in tasks.iter().filter(|task| known.insert(&task.cell.labels)) {
         let impossible =
             |source| ReproduceError::Cell { cell: super::sample::title(&task.cell.labels, 1), source };
         task.experiment.check(task.cell).map_err(impossible)?; // checked before the runs, which may take hours
+        planned.push(task.cell.labels.clone());
+        first.push(task.cell.clone());
     }
     let world = settings.selection.world;
-    let directory = settings.directory.join(format!("{}-{world}-cells", paper.name));
+    let folder = format!("{}-{world}-cells", paper.name);
+    let directory = settings.directory.join(&folder);
     if world == World::Emu && !settings.resume {
         Store::<Sample>::forget(&directory)?;
     }
-    let mut store = Store::open(&directory, Shard::WHOLE)?;
+    let mut store = Store::open(&directory, settings.shard)?;
+    settings.merge.iter().try_for_each(|other| store.add(&other.join(&folder)))?;
     let limit = paper.quick_limit.filter(|_| settings.selection.quick).map(Duration::from_secs);
     let jobs = if world == World::Emu { NonZeroUsize::new(1) } else { settings.jobs };
-    let effort = Effort { jobs, limit, shard: Shard::WHOLE };
-    let report = execute((&tasks, |task| &task.key), one, &mut store, effort, progress)?;
-    let samples: Vec<Sample> = tasks.iter().filter_map(|task| store.row(&task.key).cloned()).collect();
-    let mut planned: Vec<Labels> = Vec::new();
-    for cell in &cells {
-        if !planned.contains(&cell.labels) {
-            planned.push(cell.labels.clone());
-        }
-    }
-    let measurements =
-        Measurements { samples: &samples, subjects: &paper.subject, metrics: &metrics, pool: &[] };
-    let claims = judge::claims(paper, world, &planned, measurements)?;
-    let mut info = describe(paper, settings, &cells, (&samples, report));
+    let effort = Effort { jobs, limit, shard: settings.shard };
+    let tally = execute((&tasks, |task| &task.key), one, &mut store, effort, progress)?;
+    // Cells with other labels may have the same settings, and so the same run.
+    let labelled = |task: &Task<'_>| {
+        let (labels, seed) = (task.cell.labels.clone(), task.cell.seed);
+        Some(Sample { labels, seed, ..store.row(&task.key)?.clone() })
+    };
+    let samples: Vec<Sample> = tasks.iter().filter_map(labelled).collect();
+    let mut info = describe(paper, settings, &cells, (&samples, tally));
     if world == World::Emu {
         let mut notes: Vec<&str> = tasks.iter().map(|task| task.experiment.congestion_note()).collect();
         notes.dedup();
@@ -150,9 +177,8 @@ pub fn run(
     }
     info.seconds = Some(began.elapsed().as_secs_f64());
     let name = format!("{}-{world}", paper.name);
-    let reproduction = Reproduction { name, claims, run: info };
-    let first = cells.into_iter().filter(|cell| cell.seed == 1).collect();
-    Ok(Outcome { reproduction, samples, planned, first, report, world, metrics })
+    let reproduction = Reproduction { name, claims: Vec::new(), run: info };
+    Ok(Outcome { reproduction, samples, planned, first, cells: cells.len(), tally, world, metrics })
 }
 
 /// Upper bound of the wall time of a choice's emulated runs. Simulated runs count as zero, because their time depends
@@ -161,7 +187,7 @@ pub fn run(
 /// # Errors
 /// [`CellError::Empty`] when the choice leaves nothing.
 pub fn expected(paper: &Paper, selection: &Selection) -> Result<Duration, CellError> {
-    let cells = cells(&paper.matrices(), selection)?;
+    let cells = paper.cells(selection)?;
     let emulated = cells.iter().filter(|cell| cell.world == World::Emu);
     let all: Duration = emulated.map(|cell| Duration::from_secs(cell.seconds.into()) + OVERHEAD).sum();
     let limit = paper.quick_limit.filter(|_| selection.quick).map(Duration::from_secs);
@@ -177,7 +203,7 @@ fn task<'a>(cell: &'a Cell, experiments: &[&'a dyn Experiment]) -> Result<Task<'
 }
 
 fn one(task: &Task<'_>) -> Sample {
-    let (sample, failure) = match crate::sweep::execute::guarded(|| task.experiment.measure(task.cell)) {
+    let (sample, failure) = match crate::store::execute::guarded(|| task.experiment.measure(task.cell)) {
         Ok(Ok(sample)) => (sample, None),
         Ok(Err(error)) => (Sample::default(), Some(error.to_string())),
         Err(fault) => (Sample::default(), Some(fault)),
@@ -195,7 +221,7 @@ fn describe(
     paper: &Paper,
     settings: &Settings,
     cells: &[Cell],
-    (samples, report): (&[Sample], Report),
+    (samples, tally): (&[Sample], Tally),
 ) -> RunInfo {
     let mut info = machine::run_info(&settings.command);
     info.seeds = samples.iter().map(|sample| sample.seed).collect();
@@ -229,8 +255,8 @@ fn describe(
     let seconds: Vec<String> = seconds.iter().map(u32::to_string).collect();
     set("each run", format!("{} s", seconds.join(" or ")));
     set("runs", format!("{} of {}", samples.len(), cells.len()));
-    if report.left_out + report.failed > 0 {
-        set("left out", format!("{} because the time was up, {} failed", report.left_out, report.failed));
+    if tally.left_out + tally.failed > 0 {
+        set("left out", format!("{} because the time was up, {} failed", tally.left_out, tally.failed));
     }
     set("paper", paper.title.clone());
     info

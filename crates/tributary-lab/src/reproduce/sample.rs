@@ -1,7 +1,7 @@
 //! One measured cell of a reproduction: its labels and its metrics.
 
 use crate::result::AuditNote;
-use crate::sweep::Finished;
+use crate::store::Finished;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -56,6 +56,9 @@ pub struct Sample {
     /// The emulator's audit; `None` in the simulator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditNote>,
+    /// Hash of the simulator's event log: equal runs have equal hashes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_log_hash: Option<String>,
     /// Values by metric; a series has one number per item.
     pub metrics: BTreeMap<String, Vec<f64>>,
 }

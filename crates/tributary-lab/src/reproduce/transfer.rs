@@ -1,7 +1,7 @@
 //! The common experiment: a bulk transfer, with or without messages beside it, in either world.
 
 use super::expression::Statistic;
-use super::matrix::{Cell, CellError};
+use super::matrix::{Cell, CellError, Work};
 use super::runner::Experiment;
 use super::sample::{Metric, Sample};
 use crate::cell;
@@ -26,7 +26,7 @@ const START: usize = 2 * PER_SECOND;
 const PER_SECOND: usize = 1000;
 
 /// The metrics.
-pub const METRICS: [Metric; 22] = [
+pub const METRICS: [Metric; 28] = [
     Metric::new("seconds", "Mbit/s", "goodput of every whole second but the first"),
     Metric::new("capacity", "Mbit/s", "capacity of all links in each of these seconds"),
     Metric::new("goodput", "Mbit/s", "mean goodput").of(Statistic::Mean, "seconds"),
@@ -57,6 +57,12 @@ pub const METRICS: [Metric; 22] = [
         "99th percentile of the message latency after the first two seconds; simulator only",
     ),
     Metric::new("messages_arrived", "%", "messages that arrived"),
+    Metric::new("retransmitted", "%", "data sent again on the same path; simulator only"),
+    Metric::new("timeouts", "", "retransmission time-outs; simulator only"),
+    Metric::new("srtt", "ms", "mean smoothed round-trip time; simulator only"),
+    Metric::new("took_p50", "ms", "median time of transfers and messages of known size; simulator only"),
+    Metric::new("took_p99", "ms", "99th percentile of this time; simulator only"),
+    Metric::new("late", "", "messages that missed their deadline; simulator only"),
 ];
 
 /// A bulk transfer.
@@ -102,7 +108,8 @@ fn simulation(cell: &Cell) -> Result<Simulation, CellError> {
     let scenario = cell.network()?;
     let transport = TransportName::find(cell.label("transport"), cell.scheduler(), &scenario.path_names())
         .map_err(failed)?;
-    let mut workloads = vec![WorkloadSpec::Bulk { size: None }];
+    let own = Some(&scenario.run.workloads).filter(|own| cell.workload == Work::Scenario && !own.is_empty());
+    let mut workloads = own.cloned().unwrap_or_else(|| vec![WorkloadSpec::Bulk { size: None }]);
     if cell.messages {
         let (per_second, size) = (PER_SECOND as f64, DataSize::from_bytes(64));
         workloads.push(WorkloadSpec::Messages { per_second, size, priority: 7, deadline: None });
@@ -151,6 +158,15 @@ fn simulated(cell: &Cell) -> Result<Sample, CellError> {
     sample.set("silence", result.longest_silence_ms);
     sample.set("sent_again", result.duplicates_percent);
     sample.set("rtt", Some(result.rtt_ms));
+    let time = &result.virtual_time;
+    sample.set("retransmitted", Some(time.retransmitted_percent));
+    sample.set("timeouts", Some(time.timeouts as f64));
+    sample.set("srtt", Some(time.mean_srtt_ms));
+    let took = result.flows.iter().filter_map(|flow| flow.took_ms);
+    sample.set("took_p50", stats::maximum(&took.clone().map(|took| took.p50).collect::<Vec<_>>()));
+    sample.set("took_p99", stats::maximum(&took.map(|took| took.p99).collect::<Vec<_>>()));
+    sample.set("late", Some(result.flows.iter().map(|flow| flow.late as f64).sum()));
+    sample.event_log_hash = Some(time.hash.clone());
     dead_radio(&mut sample, &simulation.scenario, &result.silences, &result.links);
     share(&mut sample, &simulation.scenario, &result.links);
     let bulk: u64 = outcome.flows().filter(|flow| flow.kind == "bulk").map(|flow| flow.bytes).sum();

@@ -25,7 +25,7 @@ pub enum Column {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Frame {
     /// Name and values.
-    pub columns: Vec<(&'static str, Column)>,
+    pub columns: Vec<(String, Column)>,
 }
 
 impl Column {
@@ -70,7 +70,7 @@ impl Frame {
     /// As CSV with a heading line; lines end with `\n`. Missing values are empty.
     #[must_use]
     pub fn to_csv(&self) -> String {
-        let names: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
+        let names: Vec<&str> = self.columns.iter().map(|(name, _)| name.as_str()).collect();
         let mut out = names.join(",");
         out.push('\n');
         for row in 0..self.rows() {

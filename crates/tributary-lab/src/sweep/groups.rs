@@ -1,39 +1,19 @@
-//! Statistics over the seeds: a group contains the cells that differ only in their seed; one row per group
-//! and metric.
+//! Statistics over the seeds: a group contains the runs that differ only in their seed; one row per group and metric.
 
 use super::frame::{Column, Frame};
-use super::row::Row;
+use crate::reproduce::matrix::AXES;
+use crate::reproduce::{Labels, Metric, Sample};
+use std::collections::{BTreeMap, BTreeSet};
 use tributary_report::{Interval, stats};
 
 /// Rounds and seed of the bootstrap.
 const BOOTSTRAP: (u32, u64) = (1000, 1);
 
-/// A number of a cell that is summarised over its seeds.
-#[derive(Clone, Copy)]
-pub struct Metric {
-    /// Name, as in the table of cells.
-    pub name: &'static str,
-    /// Reads its value from a row.
-    pub of: fn(&Row) -> Option<f64>,
-}
-
-/// All metrics.
-pub const METRICS: [Metric; 8] = [
-    Metric { name: "goodput_mbps", of: |row| row.measured.goodput_mbps },
-    Metric { name: "p10_mbps", of: |row| row.measured.p10_mbps },
-    Metric { name: "worst_second_mbps", of: |row| row.measured.worst_second_mbps },
-    Metric { name: "share_of_capacity", of: |row| row.measured.share_of_capacity },
-    Metric { name: "longest_silence_ms", of: |row| row.measured.longest_silence_ms },
-    Metric { name: "took_p99_ms", of: |row| row.measured.took_p99_ms },
-    Metric { name: "retransmitted_percent", of: |row| Some(row.measured.retransmitted_percent) },
-    Metric { name: "reinjected_percent", of: |row| row.measured.reinjected_percent },
-];
-
-/// The cells that differ only in their seed.
+/// The runs that differ only in their seed.
 #[derive(Clone, Debug)]
 pub struct Group<'a> {
-    /// Its rows; at least one.
-    pub rows: Vec<&'a Row>,
+    /// Its runs; at least one.
+    pub runs: Vec<&'a Sample>,
 }
 
 /// Statistics of a group's metric over its seeds.
@@ -52,33 +32,31 @@ pub struct Spread {
 }
 
 impl<'a> Group<'a> {
-    /// Groups in the order of their first rows, without failed cells.
+    /// Groups in the order of their first runs, without failed ones.
     #[must_use]
-    pub fn of(rows: &'a [Row]) -> Vec<Self> {
+    pub fn of(samples: &'a [Sample]) -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::new();
-        let mut places = std::collections::BTreeMap::new();
-        for row in rows.iter().filter(|row| row.failure.is_none()) {
-            let name = (&row.scenario, &row.transport, &row.congestion, &row.rtt, &row.queue);
-            let name = (name, &row.workload, row.seconds.to_bits());
-            let place = *places.entry(name).or_insert(groups.len());
+        let mut places = BTreeMap::new();
+        for sample in samples.iter().filter(|sample| sample.failure.is_none()) {
+            let place = *places.entry(&sample.labels).or_insert(groups.len());
             match groups.get_mut(place) {
-                Some(group) => group.rows.push(row),
-                None => groups.push(Self { rows: vec![row] }),
+                Some(group) => group.runs.push(sample),
+                None => groups.push(Self { runs: vec![sample] }),
             }
         }
         groups
     }
 
-    /// The fields that all its rows share.
+    /// The labels that all its runs share.
     #[must_use]
-    pub fn head(&self) -> &'a Row {
-        self.rows[0]
+    pub fn labels(&self) -> &'a Labels {
+        &self.runs[0].labels
     }
 
-    /// A metric over the seeds; `None` when no row has it.
+    /// A metric over the seeds; `None` when no run has it.
     #[must_use]
-    pub fn spread(&self, of: impl Fn(&Row) -> Option<f64>) -> Option<Spread> {
-        let values: Vec<f64> = self.rows.iter().filter_map(|row| of(row)).collect();
+    pub fn spread(&self, metric: &str) -> Option<Spread> {
+        let values: Vec<f64> = self.runs.iter().filter_map(|run| number(run, metric)).collect();
         let differ = values.iter().any(|value| value.to_bits() != values[0].to_bits());
         let interval =
             differ.then(|| stats::bootstrap_interval(&values, stats::mean, BOOTSTRAP.0, BOOTSTRAP.1));
@@ -92,37 +70,73 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The tidy table: one row per group and metric, with confidence intervals.
-#[must_use]
-pub fn frame(groups: &[Group<'_>]) -> Frame {
-    let mut rows: Vec<(&Row, &'static str, Spread)> = Vec::new();
-    for group in groups {
-        for metric in METRICS {
-            if let Some(spread) = group.spread(metric.of) {
-                rows.push((group.head(), metric.name, spread));
-            }
+/// The value of a metric that is one number.
+fn number(sample: &Sample, metric: &str) -> Option<f64> {
+    match sample.metrics.get(metric)?[..] {
+        [value] => Some(value),
+        _ => None,
+    }
+}
+
+/// The axes of the runs, those of every matrix first.
+pub(super) fn axes(samples: &[Sample]) -> Vec<&str> {
+    let used: BTreeSet<&str> = samples.iter().flat_map(|s| s.labels.keys().map(String::as_str)).collect();
+    let first = AXES.into_iter().filter(|axis| used.contains(axis));
+    first.chain(used.iter().copied().filter(|axis| !AXES.contains(axis))).collect()
+}
+
+/// The metrics that are one number in every run that has them, and that some run has.
+pub(super) fn scalars(samples: &[Sample], metrics: &[Metric]) -> Vec<&'static str> {
+    let mut names: Vec<&'static str> = Vec::new();
+    for Metric { name, .. } in metrics {
+        let mut lengths =
+            samples.iter().filter_map(|sample| sample.metrics.get(*name)).map(Vec::len).peekable();
+        if lengths.peek().is_some() && lengths.all(|length| length == 1) && !names.contains(name) {
+            names.push(name);
         }
     }
-    let text =
-        |of: fn(&Row) -> &str| Column::Text(rows.iter().map(|(row, ..)| Some(of(row).to_owned())).collect());
+    names
+}
+
+/// One row per run, without the series.
+pub(super) fn runs(samples: &[Sample], metrics: &[Metric]) -> Frame {
+    let text = |of: &dyn Fn(&Sample) -> Option<String>| Column::Text(samples.iter().map(of).collect());
+    let mut columns = vec![("key".to_owned(), text(&|sample| Some(sample.key.clone())))];
+    for axis in axes(samples) {
+        columns.push((axis.to_owned(), text(&|sample| sample.labels.get(axis).cloned())));
+    }
+    columns.push(("seed".to_owned(), Column::Whole(samples.iter().map(|sample| sample.seed).collect())));
+    for name in scalars(samples, metrics) {
+        let values = samples.iter().map(|sample| number(sample, name)).collect();
+        columns.push((name.to_owned(), Column::Number(values)));
+    }
+    columns.push(("event_log_hash".to_owned(), text(&|sample| sample.event_log_hash.clone())));
+    columns.push(("failure".to_owned(), text(&|sample| sample.failure.clone())));
+    Frame { columns }
+}
+
+/// The tidy table: one row per group and metric, with confidence intervals.
+pub(super) fn spreads(samples: &[Sample], metrics: &[Metric]) -> Frame {
+    let names = scalars(samples, metrics);
+    let mut rows: Vec<(&Labels, &str, Spread)> = Vec::new();
+    for group in Group::of(samples) {
+        let each = names.iter().filter_map(|name| Some((group.labels(), *name, group.spread(name)?)));
+        rows.extend(each);
+    }
     let number =
         |of: fn(&Spread) -> Option<f64>| Column::Number(rows.iter().map(|(.., spread)| of(spread)).collect());
-    Frame {
-        columns: vec![
-            ("scenario", text(|row| &row.scenario)),
-            ("transport", text(|row| &row.transport)),
-            ("congestion", text(|row| &row.congestion)),
-            ("rtt", text(|row| &row.rtt)),
-            ("queue", text(|row| &row.queue)),
-            ("workload", text(|row| &row.workload)),
-            ("seconds", Column::Number(rows.iter().map(|(row, ..)| Some(row.seconds)).collect())),
-            ("metric", Column::Text(rows.iter().map(|(_, name, _)| Some((*name).to_owned())).collect())),
-            ("seeds", Column::Whole(rows.iter().map(|(.., spread)| spread.count as u64).collect())),
-            ("mean", number(|spread| Some(spread.mean))),
-            ("low", number(|spread| spread.interval.map(|interval| interval.low))),
-            ("high", number(|spread| spread.interval.map(|interval| interval.high))),
-            ("minimum", number(|spread| Some(spread.minimum))),
-            ("maximum", number(|spread| Some(spread.maximum))),
-        ],
-    }
+    let axis = |axis: &str| Column::Text(rows.iter().map(|(labels, ..)| labels.get(axis).cloned()).collect());
+    let mut columns: Vec<(String, Column)> =
+        axes(samples).into_iter().map(|name| (name.to_owned(), axis(name))).collect();
+    let metric = Column::Text(rows.iter().map(|(_, name, _)| Some((*name).to_owned())).collect());
+    columns.extend([
+        ("metric".to_owned(), metric),
+        ("seeds".to_owned(), Column::Whole(rows.iter().map(|(.., spread)| spread.count as u64).collect())),
+        ("mean".to_owned(), number(|spread| Some(spread.mean))),
+        ("low".to_owned(), number(|spread| spread.interval.map(|interval| interval.low))),
+        ("high".to_owned(), number(|spread| spread.interval.map(|interval| interval.high))),
+        ("minimum".to_owned(), number(|spread| Some(spread.minimum))),
+        ("maximum".to_owned(), number(|spread| Some(spread.maximum))),
+    ]);
+    Frame { columns }
 }

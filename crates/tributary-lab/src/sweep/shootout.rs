@@ -2,9 +2,7 @@
 //! product's scheduler is not the best. The verdicts are computed from the runs.
 
 use super::groups::{Group, Spread};
-use super::plan::{Plan, Work};
-use super::row::Row;
-use tributary_report::machine;
+use crate::reproduce::{Labels, Outcome};
 use tributary_report::{
     Bars, Cell, Column, HtmlReport, Interval, KeyFigure, RunInfo, Table, Tone, plot::Bar,
 };
@@ -18,17 +16,18 @@ const RATE: Better = Better::More { tie: 0.01 };
 const SILENCE: Better = Better::Less { tie: 20.0 };
 /// The measures that are compared.
 const MEASURES: [Measure; 4] = [
-    Measure { title: "mean", better: RATE, of: |row| row.measured.goodput_mbps },
-    Measure { title: "p10 of the seconds", better: RATE, of: |row| row.measured.p10_mbps },
-    Measure { title: "worst second", better: RATE, of: |row| row.measured.worst_second_mbps },
-    Measure { title: "longest silence", better: SILENCE, of: |row| row.measured.longest_silence_ms },
+    Measure { title: "mean", better: RATE, of: "goodput" },
+    Measure { title: "p10 of the seconds", better: RATE, of: "p10" },
+    Measure { title: "worst second", better: RATE, of: "worst_second" },
+    Measure { title: "longest silence", better: SILENCE, of: "silence" },
 ];
 
 #[derive(Clone, Copy)]
 struct Measure {
     title: &'static str,
     better: Better,
-    of: fn(&Row) -> Option<f64>,
+    /// The metric.
+    of: &'static str,
 }
 
 /// Which values of a measure are better.
@@ -104,7 +103,7 @@ pub struct Page<'a> {
     transports: Vec<String>,
     info: RunInfo,
     name: String,
-    /// Whether all seeds are among the plan's held-back seeds.
+    /// Whether all seeds are held-back ones.
     is_held_back: bool,
     failed: Vec<Line>,
 }
@@ -142,13 +141,10 @@ impl Standing {
 }
 
 impl Line {
-    fn of(row: &Row) -> Self {
-        Self {
-            scenario: row.scenario.clone(),
-            congestion: row.congestion.clone(),
-            rtt: row.rtt.clone(),
-            queue: row.queue.clone(),
-        }
+    fn of(labels: &Labels) -> Self {
+        let label = |axis: &str| labels.get(axis).cloned().unwrap_or_default();
+        let [scenario, congestion, rtt, queue] = ["scenario", "congestion", "rtt", "queue"].map(label);
+        Self { scenario, congestion, rtt, queue }
     }
 
     /// The condition as text, without values that are the scenario's own.
@@ -166,11 +162,11 @@ impl Line {
 impl<'a> Page<'a> {
     /// Makes the report of finished runs.
     #[must_use]
-    pub fn new(plan: &Plan, rows: &'a [Row], command: &str) -> Self {
-        let groups = Group::of(rows);
+    pub fn new(outcome: &'a Outcome, is_held_back: bool) -> Self {
+        let groups = Group::of(&outcome.samples);
         let (mut lines, mut transports): (Vec<Line>, Vec<String>) = Default::default();
         for group in &groups {
-            let (line, transport) = (Line::of(group.head()), group.head().transport.clone());
+            let (line, transport) = (Line::of(group.labels()), transport_of(group.labels()));
             if !lines.contains(&line) {
                 lines.push(line);
             }
@@ -178,35 +174,31 @@ impl<'a> Page<'a> {
                 transports.push(transport);
             }
         }
-        let mut info = machine::run_info(command);
-        let mut seeds: Vec<u64> = rows.iter().map(|row| row.seed).collect();
-        seeds.sort_unstable();
-        seeds.dedup();
-        info.seeds = seeds;
-        info.congestion = plan.congestion.join(", ");
-        let mut set = |name: &str, value: String| _ = info.configuration.insert(name.to_owned(), value);
-        set("world", "simulated: the same on every machine for the same seeds".to_owned());
-        let work = match plan.workload {
-            Work::Bulk => "bulk",
-            Work::Scenario => "what the scenario's `run` table says",
-        };
-        set("each run", format!("{} s of {work}; the first second is left out of goodput", plan.seconds));
-        set("runs", rows.len().to_string());
-        let is_held_back = !rows.is_empty() && rows.iter().all(|row| plan.held_back.contains(&row.seed));
-        let failed = rows.iter().filter(|row| row.failure.is_some()).map(Line::of).collect();
-        Self { groups, lines, transports, info, name: plan.name.clone(), is_held_back, failed }
+        let failed = outcome.samples.iter().filter(|sample| sample.failure.is_some());
+        let failed = failed.map(|sample| Line::of(&sample.labels)).collect();
+        let made = &outcome.reproduction;
+        Self {
+            groups,
+            lines,
+            transports,
+            info: made.run.clone(),
+            name: made.name.clone(),
+            is_held_back,
+            failed,
+        }
     }
 
     /// The smallest number of seeds of any transport in a line, and the number of failed runs of the line.
     fn counts(&self, line: &Line) -> (usize, usize) {
-        let own = self.groups.iter().filter(|group| Line::of(group.head()) == *line);
-        let fewest = own.map(|group| group.rows.len()).min().unwrap_or(0);
+        let own = self.groups.iter().filter(|group| Line::of(group.labels()) == *line);
+        let fewest = own.map(|group| group.runs.len()).min().unwrap_or(0);
         (fewest, self.failed.iter().filter(|failed| *failed == line).count())
     }
 
     fn spread(&self, line: &Line, transport: &str, measure: Measure) -> Option<Spread> {
-        let same =
-            |group: &&Group<'_>| group.head().transport == transport && Line::of(group.head()) == *line;
+        let same = |group: &&Group<'_>| {
+            transport_of(group.labels()) == transport && Line::of(group.labels()) == *line
+        };
         self.groups.iter().find(same)?.spread(measure.of)
     }
 
@@ -428,6 +420,15 @@ fn lost_title(kind: Better) -> &'static str {
     match kind {
         Better::More { .. } => "Where fbdt is not the best",
         Better::Less { .. } => "Where fbdt is silent for longer than the best",
+    }
+}
+
+/// A transport with its scheduler, if it has one to choose.
+fn transport_of(labels: &Labels) -> String {
+    let label = |axis: &str| labels.get(axis).map_or("none", String::as_str);
+    match label("scheduler") {
+        "none" => label("transport").to_owned(),
+        scheduler => format!("{}/{scheduler}", label("transport")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Cells of the experiment: accepted values, the time of the cut, and reported metrics.
 
 use super::*;
-use crate::reproduce::matrix::{Selection, cells};
+use crate::reproduce::matrix::Selection;
 use crate::reproduce::paper::Paper;
 
 /// A file with one matrix of these values.
@@ -13,7 +13,7 @@ fn planned(scenario: &str, handoff: &str, ahead: &str, seeds: u32) -> Vec<Cell> 
     );
     let paper = Paper::parse(&text, "x.toml").unwrap();
     let selection = Selection { world: World::Sim, ..Selection::default() };
-    cells(&paper.matrices(), &selection).unwrap()
+    paper.cells(&selection).unwrap()
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::reproduce::matrix::{Cell, CellError};
 use crate::reproduce::runner::Experiment;
 use crate::reproduce::sample::{Metric, Sample};
 use crate::result::World;
-use crate::sweep::key;
+use crate::store::key;
 use tributary_stream::viewing::ViewerConfig;
 
 /// The metrics.

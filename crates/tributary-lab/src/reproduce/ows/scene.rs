@@ -13,7 +13,7 @@ use tributary_types::{Bitrate, Instant};
 
 use super::OwsError;
 use crate::result::World;
-use crate::sweep::key;
+use crate::store::key;
 use tributary_stream::viewing::ViewerConfig;
 
 /// Congestion control of every subflow.

@@ -10,6 +10,7 @@ fn settings(directory: &std::path::Path, selection: Selection) -> Settings {
         resume: false,
         jobs: NonZeroUsize::new(2),
         command: "test".to_owned(),
+        ..Settings::default()
     }
 }
 
@@ -21,8 +22,8 @@ fn twice(paper: &Paper, selection: &Selection) -> Outcome {
         run(paper, &EXPERIMENTS, &settings, &mut |_, _| ()).expect("the choice is possible")
     };
     let (first, second) = (once(), once());
-    assert_eq!(first.report.failed, 0, "{:?}", first.samples.iter().find_map(|s| s.failure.clone()));
-    assert_eq!((first.report.now, second.report.now), (first.samples.len(), first.samples.len()));
+    assert_eq!(first.tally.failed, 0, "{:?}", first.samples.iter().find_map(|s| s.failure.clone()));
+    assert_eq!((first.tally.now, second.tally.now), (first.samples.len(), first.samples.len()));
     assert!(first.samples == second.samples, "the same seeds gave other results");
     assert_eq!(first.reproduction.claims, second.reproduction.claims);
     first

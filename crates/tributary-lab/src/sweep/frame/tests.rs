@@ -7,9 +7,9 @@ use parquet::record::RowAccessor;
 fn frame() -> Frame {
     Frame {
         columns: vec![
-            ("name", Column::Text(vec![Some("a, \"b\"".to_owned()), None])),
-            ("value", Column::Number(vec![None, Some(2.5)])),
-            ("count", Column::Whole(vec![1, 2])),
+            ("name".to_owned(), Column::Text(vec![Some("a, \"b\"".to_owned()), None])),
+            ("value".to_owned(), Column::Number(vec![None, Some(2.5)])),
+            ("count".to_owned(), Column::Whole(vec![1, 2])),
         ],
     }
 }
@@ -33,7 +33,7 @@ fn parquet_is_read_back_as_it_was_written() {
 
 #[test]
 fn an_empty_table_is_a_table() {
-    let empty = Frame { columns: vec![("name", Column::Text(Vec::new()))] };
+    let empty = Frame { columns: vec![("name".to_owned(), Column::Text(Vec::new()))] };
     assert_eq!((empty.rows(), empty.to_csv().as_str()), (0, "name\n"));
     empty.to_parquet(Vec::new()).unwrap();
 }

@@ -1,32 +1,34 @@
 //! Verdicts on invented rows.
 
 use super::*;
-use crate::sweep::row::Measured;
-use tributary_link::Scenario;
+use crate::reproduce::Sample;
 
-fn row(scenario: &str, transport: &str, seed: u64, mbps: f64) -> Row {
-    let measured = Measured {
-        goodput_mbps: Some(mbps),
-        p10_mbps: Some(mbps / 2.0),
-        worst_second_mbps: Some(mbps / 4.0),
-        ..Measured::default()
-    };
-    let text = |name: &str| name.to_owned();
-    Row {
-        key: format!("{scenario} {transport} {seed}"),
-        scenario: text(scenario),
-        transport: text(transport),
-        congestion: text("cubic"),
-        rtt: text("scenario"),
-        queue: text("20 ms"),
-        seed,
-        measured,
-        ..Row::default()
+fn row(scenario: &str, transport: &str, seed: u64, mbps: f64) -> Sample {
+    let labels = [
+        ("scenario", scenario),
+        ("transport", transport),
+        ("congestion", "cubic"),
+        ("rtt", "scenario"),
+        ("queue", "20 ms"),
+    ];
+    let labels = labels.map(|(axis, value)| (axis.to_owned(), value.to_owned())).into();
+    let mut sample = Sample { labels, seed, ..Sample::default() };
+    for (metric, value) in [("goodput", mbps), ("p10", mbps / 2.0), ("worst_second", mbps / 4.0)] {
+        sample.set(metric, Some(value));
     }
+    sample
 }
 
-fn plan() -> Plan {
-    Plan::new("made up", vec![Scenario::builtin("los").unwrap()], &["fbdt"])
+fn outcome(samples: &[Sample]) -> Outcome {
+    let mut outcome = Outcome { samples: samples.to_vec(), ..Outcome::default() };
+    outcome.reproduction.run.seeds = samples.iter().map(|sample| sample.seed).collect();
+    outcome.reproduction.run.seeds.sort_unstable();
+    outcome.reproduction.run.seeds.dedup();
+    outcome
+}
+
+fn markdown(samples: &[Sample]) -> String {
+    Page::new(&outcome(samples), false).markdown()
 }
 
 #[test]
@@ -39,7 +41,7 @@ fn the_report_names_rows_in_which_another_transport_is_better() {
         rows.push(row("nlos", "fbdt", seed, 80.0 + noise));
         rows.push(row("nlos", "blest", seed, 100.0 + noise));
     }
-    let text = Page::new(&plan(), &rows, "tributary-lab sweep").markdown();
+    let text = markdown(&rows);
     assert!(
         text.contains("By mean: fbdt is the best, or within 1 % of it, in 1 of 2 rows; in 1 another"),
         "{text}"
@@ -50,7 +52,7 @@ fn the_report_names_rows_in_which_another_transport_is_better() {
     );
     assert!(!text.contains("| los, queue 20 ms | cubic | mean | 1"), "{text}");
     assert!(text.contains("5 seeds, 1 to 5"), "{text}");
-    let html = Page::new(&plan(), &rows, "tributary-lab sweep").html();
+    let html = Page::new(&outcome(&rows), false).html();
     assert!(html.contains("Where fbdt is not the best") && html.contains("blest"));
 }
 
@@ -58,7 +60,7 @@ fn the_report_names_rows_in_which_another_transport_is_better() {
 fn the_shortest_silence_is_the_best_and_twenty_milliseconds_are_a_tie() {
     let silent = |scenario, transport, seed, ms| {
         let mut row = row(scenario, transport, seed, 100.0);
-        row.measured.longest_silence_ms = Some(ms);
+        row.set("silence", Some(ms));
         row
     };
     let mut rows = Vec::new();
@@ -71,7 +73,8 @@ fn the_shortest_silence_is_the_best_and_twenty_milliseconds_are_a_tie() {
         rows.push(silent("onoff", "fbdt", seed, 60.0 + noise));
         rows.push(silent("onoff", "blest", seed, 900.0 + noise));
     }
-    let page = Page::new(&plan(), &rows, "x");
+    let made = outcome(&rows);
+    let page = Page::new(&made, false);
     let text = page.markdown();
     assert!(
         text.contains(
@@ -89,10 +92,12 @@ fn the_shortest_silence_is_the_best_and_twenty_milliseconds_are_a_tie() {
 #[test]
 fn the_report_covers_winning_every_row_and_having_no_rows() {
     let rows = [row("los", "fbdt", 1, 100.0), row("los", "blest", 1, 90.0)];
-    let page = Page::new(&plan(), &rows, "x");
+    let made = outcome(&rows);
+    let page = Page::new(&made, false);
     assert!(page.html().contains("in every row"));
     assert!(!page.markdown().contains("### Where fbdt"));
-    let empty = Page::new(&plan(), &[], "x");
+    let none = outcome(&[]);
+    let empty = Page::new(&none, false);
     assert!(empty.markdown().contains("0 of 0 rows") && empty.html().contains("0 of 0"));
 }
 
@@ -100,7 +105,7 @@ fn the_report_covers_winning_every_row_and_having_no_rows() {
 fn rows_are_counted_in_which_one_transport_is_the_best_by_every_measure() {
     let with = |scenario, transport, mbps, ms| {
         let mut row = row(scenario, transport, 1, mbps);
-        row.measured.longest_silence_ms = Some(ms);
+        row.set("silence", Some(ms));
         row
     };
     let rows = [
@@ -111,7 +116,7 @@ fn rows_are_counted_in_which_one_transport_is_the_best_by_every_measure() {
         with("onoff", "fbdt", 90.0, 20.0),
         with("onoff", "blest", 100.0, 90.0),
     ];
-    let text = Page::new(&plan(), &rows, "x").markdown();
+    let text = markdown(&rows);
     let expected = "By all 4 at once: fbdt in 1 of 3 rows, only others in 1, none in 1.";
     assert!(text.contains(expected), "{text}");
 }
@@ -119,8 +124,8 @@ fn rows_are_counted_in_which_one_transport_is_the_best_by_every_measure() {
 #[test]
 fn a_single_seed_has_no_interval_and_failures_are_counted() {
     let mut rows = vec![row("los", "fbdt", 1, 80.0), row("los", "blest", 1, 100.0)];
-    rows.push(Row { failure: Some("stopped".to_owned()), ..row("los", "ecf", 1, 0.0) });
-    let text = Page::new(&plan(), &rows, "x").markdown();
+    rows.push(Sample { failure: Some("stopped".to_owned()), ..row("los", "ecf", 1, 0.0) });
+    let text = markdown(&rows);
     assert!(text.contains("in 0 another is ahead") && !text.contains("apart"), "{text}");
     assert!(text.contains("| blest | 1 | 1 |"), "{text}");
 }
@@ -134,9 +139,9 @@ fn equal_results_for_all_seeds_have_no_interval() {
         rows.push(row("nlos", "fbdt", seed, 80.0 + seed as f64));
     }
     let groups = Group::of(&rows);
-    let interval = |at: usize| groups[at].spread(|row| row.measured.goodput_mbps).unwrap().interval;
+    let interval = |at: usize| groups[at].spread("goodput").unwrap().interval;
     assert_eq!((interval(0), interval(1)), (None, None));
     assert!(interval(2).is_some());
-    let text = Page::new(&plan(), &rows, "x").markdown();
+    let text = markdown(&rows);
     assert!(text.contains("in 0 another is ahead") && !text.contains("apart"), "{text}");
 }

@@ -1,7 +1,8 @@
 //! Runs the missing cells in parallel, one thread per cell and as many as there are cores.
 
-use super::store::{Finished, Shard, Store, StoreError};
+use super::{Finished, Shard, Store, StoreError};
 use crate::demo::Progress;
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Counts of the cells by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct Tally {
     /// Cells of the shard.
     pub cells: usize,
     /// Cells finished in an earlier run.
@@ -40,7 +41,7 @@ impl Default for Effort {
     }
 }
 
-/// Runs the `cells` of the shard that have no result in the store, in order; failed ones are retried. `key`
+/// Runs the `cells` of the shard that have no result in the store, in order, those with the same key once; failed ones are retried. `key`
 /// gives the key of a cell.
 ///
 /// # Errors
@@ -51,15 +52,17 @@ pub fn execute<C: Sync, R: Finished + Send>(
     store: &mut Store<R>,
     effort: Effort,
     progress: Progress<'_>,
-) -> Result<Report, StoreError> {
+) -> Result<Tally, StoreError> {
     let own: Vec<&C> = cells
         .iter()
         .enumerate()
         .filter(|(place, _)| effort.shard.has(*place))
         .map(|(_, cell)| cell)
         .collect();
-    let missing: Vec<&C> = own.iter().copied().filter(|cell| !store.has(key(cell))).collect();
-    let mut report = Report { cells: own.len(), before: own.len() - missing.len(), ..Report::default() };
+    let mut known = BTreeSet::new();
+    let missing = own.iter().copied().filter(|cell| !store.has(key(cell)) && known.insert(key(cell)));
+    let missing: Vec<&C> = missing.collect();
+    let mut tally = Tally { cells: own.len(), before: own.len() - missing.len(), ..Tally::default() };
     let began = Instant::now();
     let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     let jobs = effort.jobs.or_else(|| std::thread::available_parallelism().ok());
@@ -80,8 +83,8 @@ pub fn execute<C: Sync, R: Finished + Send>(
         }
         drop(results);
         for row in rows {
-            report.now += 1;
-            let done = (report.before + report.now) as f64 / report.cells.max(1) as f64;
+            tally.now += 1;
+            let done = (tally.before + tally.now) as f64 / tally.cells.max(1) as f64;
             let text = row.title();
             let kept = store.push(row);
             if kept.is_err() {
@@ -93,10 +96,10 @@ pub fn execute<C: Sync, R: Finished + Send>(
         Ok(())
     });
     outcome?;
-    report.left_out = report.cells - report.before - report.now;
+    tally.left_out = tally.cells - tally.before - tally.now;
     let failed = |cell: &&&C| store.row(key(cell)).is_some_and(|row| row.failure().is_some());
-    report.failed = own.iter().filter(failed).count();
-    Ok(report)
+    tally.failed = own.iter().filter(failed).count();
+    Ok(tally)
 }
 
 /// Runs one cell and catches a panic, so that the other cells continue; the panic's text is returned.

@@ -3,6 +3,11 @@
 //! An interrupted process leaves at most one incomplete line, the last of its file. It is ignored when
 //! reading and removed before the next line is written. Damage anywhere else is an error.
 
+pub mod execute;
+pub mod key;
+
+pub use execute::{Effort, Tally, execute};
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -67,6 +72,12 @@ pub struct Store<R> {
     file: File,
     path: PathBuf,
     rows: BTreeMap<String, R>,
+}
+
+impl Default for Shard {
+    fn default() -> Self {
+        Self::WHOLE
+    }
 }
 
 impl Shard {
