@@ -7,7 +7,7 @@ use crate::{
     BenchError, Progress, churn, coding, coupled, dash, emulator, end, flood, handoff, hop, idle, memory,
     objects, proxy, sessions, stalled, tunnel, unshaped,
 };
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 use serde::Serialize;
 use tributary_report::Table;
 
@@ -33,24 +33,6 @@ pub enum Benchmark {
     Coupled(coupled::Settings),
     Tunnel(tunnel::Settings),
     Simulator(speed::Settings),
-    /// Clients of `sessions`; started by it.
-    #[command(hide = true)]
-    Hostile {
-        /// What to do, in JSON
-        orders: String,
-    },
-    /// One end of a transfer; started by the benchmarks themselves.
-    #[command(hide = true)]
-    End {
-        /// What to do, in JSON
-        task: String,
-    },
-    /// One run of `simulator` in a process of its own; started by it.
-    #[command(hide = true)]
-    Bottleneck {
-        /// The run, in JSON
-        cell: String,
-    },
 }
 
 /// What a benchmark measured.
@@ -71,13 +53,30 @@ impl Measured {
     }
 }
 
-/// Outcome of a command.
-#[derive(Debug)]
-pub enum Done {
-    /// A benchmark.
-    Measured(Measured),
-    /// A process that a benchmark started: whether it did its work. It has answered already.
-    Served(bool),
+/// What an endpoint process does; the laboratory and the benchmarks start them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Endpoint {
+    /// Server or client of a run.
+    Run,
+    /// One end of a benchmark's transfer.
+    End,
+    /// Clients of the benchmark `sessions`.
+    Hostile,
+    /// One run of the benchmark `simulator`.
+    Bottleneck,
+}
+
+impl Endpoint {
+    /// Carries out the task on standard input. Returns whether it succeeded; a failure was reported.
+    #[must_use]
+    pub fn run(self) -> bool {
+        match self {
+            Self::Run => tributary_lab::endpoint::run(),
+            Self::End => end::run(),
+            Self::Hostile => sessions::run_hostile(),
+            Self::Bottleneck => simulator::run_alone(),
+        }
+    }
 }
 
 impl Benchmark {
@@ -85,7 +84,7 @@ impl Benchmark {
     ///
     /// # Errors
     /// [`BenchError`]. A promise that fails is a result.
-    pub fn run(&self, progress: Progress<'_>) -> Result<Done, BenchError> {
+    pub fn run(&self, progress: Progress<'_>) -> Result<Measured, BenchError> {
         // Names of controllers belong to the whole machine; numbers of processes begin again at one after isolation.
         let prefix = coupled::prefix();
         // The crate registry cannot be reached after isolation.
@@ -97,10 +96,7 @@ impl Benchmark {
         if self.is_emulated() {
             tributary_emu::isolate()?;
         }
-        Ok(Done::Measured(match self {
-            Self::Hostile { orders } => return Ok(Done::Served(sessions::run_hostile(orders))),
-            Self::End { task } => return Ok(Done::Served(end::run(task))),
-            Self::Bottleneck { cell } => return Ok(Done::Served(simulator::answer(cell))),
+        Ok(match self {
             Self::Unshaped(of) => {
                 Measured::new("unshaped", &unshaped::run(of, progress)?, unshaped::Report::tables)
             }
@@ -143,7 +139,7 @@ impl Benchmark {
             Self::Simulator(of) => {
                 Measured::new("simulator", &speed::run(of, progress)?, speed::Report::tables)
             }
-        }))
+        })
     }
 
     /// Whether it measures in namespaces of its own.
@@ -152,7 +148,6 @@ impl Benchmark {
             Self::Sessions(_) | Self::Churn(_) | Self::Coding(_) | Self::Dash(_) | Self::Simulator(_) => {
                 false
             }
-            Self::Hostile { .. } | Self::End { .. } | Self::Bottleneck { .. } => false,
             Self::Flood(of) => of.hostile.is_none(),
             _ => true,
         }

@@ -1,7 +1,8 @@
-//! One end of a proxy as a separate process, and what `/proc` and `tributary status` report about it.
+//! The product as a separate process, and what `/proc` and `tributary status` report about it.
 
 use super::BenchError;
 use core::time::Duration;
+use serde::Deserialize;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
@@ -16,9 +17,13 @@ pub(super) fn failed(program: &str, reason: impl ToString) -> BenchError {
     BenchError::Program { program: program.to_owned(), reason: reason.to_string() }
 }
 
-/// Makes a key file in the directory. Returns its path.
+/// Makes a key file in the directory, unless it has one. Returns its path.
 pub(super) fn keygen(directory: &Path) -> Result<String, BenchError> {
-    let key = directory.join("key").to_string_lossy().into_owned();
+    let file = directory.join("key");
+    let key = file.to_string_lossy().into_owned();
+    if file.exists() {
+        return Ok(key);
+    }
     let made = Command::new(product_program()?).args(["keygen", "--out", &key]).output();
     match made {
         Ok(output) if output.status.success() => Ok(key),
@@ -49,32 +54,50 @@ pub(super) struct Usage {
 }
 
 /// A running `serve` or `connect`, killed when dropped.
-pub(super) struct Daemon {
+pub(super) struct Program {
     process: Process,
     status: PathBuf,
-    listening: SocketAddr,
+    listening: Vec<SocketAddr>,
 }
 
-impl Daemon {
-    /// Starts it. Its status socket is in a folder of the directory.
-    pub(super) fn start(role: &str, arguments: &[&str], directory: &Path) -> Result<Self, BenchError> {
-        let mut command = Command::new(product_program()?);
-        command
-            .arg(role)
-            .args(arguments)
-            .env("TRIBUTARY_RUNTIME_DIR", directory.join("status"))
-            .env("RUST_LOG", "error");
-        let process = Process::start(role, command)?;
-        let status = directory.join("status").join(format!("{role}-{}.sock", process.id()));
-        let line = process.line(START)?;
-        let address = line.strip_prefix("listening on ").and_then(|address| address.parse().ok());
-        let listening = address.ok_or_else(|| process.failed(format!("answered `{line}`")))?;
-        Ok(Self { process, status, listening })
+#[derive(Deserialize)]
+struct Announcement {
+    listening: Vec<SocketAddr>,
+}
+
+impl Program {
+    /// Starts the product's program here, with these arguments. Its status socket is in a folder of the directory.
+    pub(super) fn here(arguments: &[&str], directory: &Path) -> Result<Self, BenchError> {
+        Self::start(Command::new(product_program()?), arguments, directory)
     }
 
-    /// The address on which it listens.
-    pub(super) fn listening(&self) -> SocketAddr {
-        self.listening
+    /// As [`Self::here`], by a command that starts the program elsewhere.
+    pub(super) fn start(
+        mut command: Command,
+        arguments: &[&str],
+        directory: &Path,
+    ) -> Result<Self, BenchError> {
+        let folder = directory.join("status");
+        command.args(arguments).arg("--json").env("RUST_LOG", "error").env("TRIBUTARY_RUNTIME_DIR", &folder);
+        let process = Process::start(arguments.join(" "), command)?;
+        let said: Announcement = process.answer(START)?;
+        let status = folder.join(format!("{}-{}.sock", arguments[0], process.id()));
+        Ok(Self { process, status, listening: said.listening })
+    }
+
+    /// Its process identifier.
+    pub(super) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// The addresses on which it listens.
+    pub(super) fn listening(&self) -> &[SocketAddr] {
+        &self.listening
+    }
+
+    /// Sends SIGTERM and waits for at most `most`; returns the time until the program exited, and its exit code.
+    pub(super) fn terminate(&mut self, most: Duration) -> (Duration, Option<i32>) {
+        self.process.terminate(most)
     }
 
     /// Its memory, its open descriptors, and the streams and sessions that it reports.

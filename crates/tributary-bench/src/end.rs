@@ -1,7 +1,7 @@
 //! One end of a benchmark's transfer, in a separate process so that processor time and memory can be measured for
 //! each end.
 //!
-//! It gets its [`EndTask`] as an argument and prints JSON lines to standard output. Not here: the endpoints of
+//! It gets an [`EndTask`] and replies with [`EndReply`]. Not here: the endpoints of
 //! experiments ([`tributary_lab::endpoint`]), which follow workloads.
 
 mod kernel;
@@ -10,9 +10,9 @@ mod transport;
 
 use super::cpu_time;
 use serde::{Deserialize, Serialize};
-use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Instant;
+use tributary_lab::process::{self, reply};
 use tributary_lab::transport::{SessionSettings, label};
 use tributary_net::transport::TransportName;
 
@@ -117,7 +117,6 @@ pub struct EndTask {
 pub(crate) enum EndReply {
     Ready(Vec<SocketAddr>),
     Done(EndResult),
-    Failed(String),
 }
 
 /// What one end measured.
@@ -150,37 +149,22 @@ pub struct MemorySample {
     pub held: u64,
 }
 
-/// Runs one end. `plan` is an [`EndTask`] in JSON. Errors are reported to the process that started this one.
-#[must_use]
-pub fn run(task: &str) -> bool {
-    let result = serde_json::from_str(task).map_err(Into::into).and_then(carry_out);
-    let done = result.is_ok();
-    reply(&match result {
-        Ok(result) => EndReply::Done(EndResult { rss_peak_kb: memory_kb("VmHWM:"), ..result }),
-        Err(error) => EndReply::Failed(error.to_string()),
-    });
-    done
-}
-
-fn carry_out(task: EndTask) -> Outcome<EndResult> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let rss_before_kb = memory_kb("VmRSS:");
-    let result = match &task.contestant {
-        Contestant::Rustls => runtime.block_on(tls::run(&task)),
-        Contestant::Transport(name, session) => match name.parse::<TransportName>()? {
-            TransportName::Tcp(_) => kernel::run(&task, false),
-            TransportName::Mptcp { .. } => kernel::run(&task, true),
-            name => runtime.block_on(transport::run(&task, &name, session, reply)),
-        },
-    };
-    Ok(EndResult { rss_before_kb, ..result? })
-}
-
-fn reply(reply: &EndReply) {
-    let line = serde_json::to_string(reply).expect("replies have string keys only");
-    let mut out = std::io::stdout().lock();
-    // The process that started this end may have ended; then the answer is not needed.
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+/// Runs one end, as an endpoint process. Returns whether it succeeded; a failure was reported.
+pub(crate) fn run() -> bool {
+    process::carry_out(|task: EndTask| -> Outcome<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let rss_before_kb = memory_kb("VmRSS:");
+        let result = match &task.contestant {
+            Contestant::Rustls => runtime.block_on(tls::run(&task)),
+            Contestant::Transport(name, session) => match name.parse::<TransportName>()? {
+                TransportName::Tcp(_) => kernel::run(&task, false),
+                TransportName::Mptcp { .. } => kernel::run(&task, true),
+                name => runtime.block_on(transport::run(&task, &name, session, reply::<EndReply>)),
+            },
+        };
+        reply(&EndReply::Done(EndResult { rss_before_kb, rss_peak_kb: memory_kb("VmHWM:"), ..result? }));
+        Ok(())
+    })
 }
 
 /// Value in kB of a line of `/proc/self/status`.
@@ -262,8 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_plan_is_answered_with_an_error() {
-        assert!(!run("{"));
+    fn memory_is_read_from_the_process() {
         assert!(memory_kb("VmRSS:") > 0);
     }
 }

@@ -3,7 +3,7 @@
 //! A benchmark consists of `Settings` with defaults, as the command line takes them, a function that runs it, and a report, which is data
 //! (`Serialize`) and tables. Contestants take turns, so that load of the machine affects all of them, and
 //! results are medians. No test depends on these times. Call [`tributary_emu::isolate`] first; the program
-//! must have the hidden command `bench end` ([`end::run`]). The benchmarks of the emulator itself are in
+//! must have the hidden command `endpoint` ([`Endpoint`]). The benchmarks of the emulator itself are in
 //! [`tributary_emu::bench`].
 
 pub mod churn;
@@ -29,7 +29,7 @@ pub mod stalled;
 pub mod tunnel;
 pub mod unshaped;
 
-pub use command::{Benchmark, Done, Measured};
+pub use command::{Benchmark, Endpoint, Measured};
 
 use core::time::Duration;
 use thiserror::Error;

@@ -9,7 +9,7 @@ use clap::Args;
 use core::time::Duration;
 use serde::Serialize;
 use tributary_lab::workload::{Record, Workload};
-use tributary_lab::{Cell as Run, run as measure};
+use tributary_lab::{Run, run as measure};
 use tributary_link::Scenario;
 use tributary_net::transport::TransportName;
 use tributary_report::{Cell, Column, Table, stats};

@@ -32,7 +32,7 @@ impl Transfer<'_> {
         let used = self.paths.clone().take(used);
         let servers = used.clone().map(|path| Side::Server.address(path)).collect();
         let sink = self.start(Side::Server, EndRole::Sink(servers))?;
-        let listening = match answer(&sink, START)? {
+        let listening = match sink.reply(START)? {
             EndReply::Ready(addresses) => addresses,
             other => return Err(unexpected(&sink, &other).into()),
         };
@@ -52,23 +52,14 @@ impl Transfer<'_> {
     fn start(&self, side: Side, role: EndRole) -> Result<Process, ProcessError> {
         let (contestant, congestion) = (self.contestant.clone(), self.congestion.to_owned());
         let task = EndTask { contestant, congestion, until: self.until, role };
-        let mut command = (self.command)(side, own_program()?.as_os_str());
-        command.args(["bench", "end", &serde_json::to_string(&task).expect("plans have string keys only")]);
+        let command = (self.command)(side, own_program()?.as_os_str());
         let end = if side == Side::Server { "sink" } else { "source" };
-        Process::start(format!("{end} of {}", self.contestant.label()), command)
-    }
-}
-
-/// The next answer of an end. If the end reports a failure, this is an error.
-fn answer(end: &Process, within: Duration) -> Result<EndReply, ProcessError> {
-    match end.answer(within)? {
-        EndReply::Failed(reason) => Err(end.failed(reason)),
-        reply => Ok(reply),
+        Process::endpoint(format!("{end} of {}", self.contestant.label()), command, "end", &task)
     }
 }
 
 fn result(end: &Process, within: Duration) -> Result<EndResult, ProcessError> {
-    match answer(end, within)? {
+    match end.reply(within)? {
         EndReply::Done(result) => Ok(result),
         other => Err(unexpected(end, &other)),
     }

@@ -9,7 +9,7 @@
 mod hostile;
 mod target;
 
-use super::daemon::{Daemon, failed, keygen};
+use super::daemon::{Program, failed, keygen};
 use super::{BenchError, Expectation, Judged, Progress, median, within};
 use bytes::Bytes;
 use clap::Args;
@@ -23,7 +23,7 @@ use tributary_cli::quantity;
 use tributary_net::{Common, ConnectConfig, Key, PathConfig, Session, connect};
 use tributary_report::{Cell, Column, Table, stats};
 
-pub use hostile::run as run_hostile;
+pub(crate) use hostile::run as run_hostile;
 
 /// Least share of its rate that the honest client keeps.
 const KEEPS: Expectation = Expectation::AtLeast(0.95);
@@ -117,7 +117,7 @@ async fn measure(settings: &Settings, progress: Progress<'_>) -> Result<Report, 
     let target = target::start().await?.to_string();
     let memory = format!("{}MiB", settings.memory.limits().memory >> 20);
     let arguments = ["--listen", "127.0.0.1:0", "--forward", &target, "--key", &key, "--memory", &memory];
-    let server = Daemon::start("serve", &arguments, directory.path())?;
+    let server = Program::here(&[&["serve"][..], &arguments[..]].concat(), directory.path())?;
     let honest = Honest::connect(&server, &key).await?;
     let before = server.memory_kb()? << 10;
     let limits = [Some(settings.mbps), None];
@@ -146,7 +146,7 @@ async fn measure(settings: &Settings, progress: Progress<'_>) -> Result<Report, 
             direction.alone_mbps.push(honest.transfer(direction, settings.seconds).await?);
         }
         progress(&format!("round {round}: {} hostile sessions", settings.sessions));
-        let crowd = Crowd::start(settings, server.listening(), Path::new(&key)).await?;
+        let crowd = Crowd::start(settings, server.listening()[0], Path::new(&key)).await?;
         let mut most = server.memory_kb()?;
         for direction in &mut report.honest {
             direction.beside_mbps.push(honest.transfer(direction, settings.seconds).await?);
@@ -167,7 +167,7 @@ async fn measure(settings: &Settings, progress: Progress<'_>) -> Result<Report, 
 }
 
 /// Waits until the server has closed the hostile sessions.
-async fn gone(server: &Daemon) -> Result<(), BenchError> {
+async fn gone(server: &Program) -> Result<(), BenchError> {
     let began = Instant::now();
     while server.usage()?.sessions > 1 {
         if began.elapsed() > Duration::from_secs(60) {
@@ -182,10 +182,10 @@ async fn gone(server: &Daemon) -> Result<(), BenchError> {
 struct Honest(Session);
 
 impl Honest {
-    async fn connect(server: &Daemon, key: &str) -> Result<Self, BenchError> {
+    async fn connect(server: &Program, key: &str) -> Result<Self, BenchError> {
         let key = Key::load(key.as_ref()).map_err(|error| failed("key", error))?;
         let paths = ["127.0.0.2", "127.0.0.3"]
-            .map(|local| format!("{local}={}", server.listening()).parse::<PathConfig>());
+            .map(|local| format!("{local}={}", server.listening()[0]).parse::<PathConfig>());
         let paths = paths.into_iter().collect::<Result<_, _>>().map_err(|e| failed("path", e))?;
         let config = ConnectConfig { paths, common: Common::new(key), timeout: CONNECT };
         connect(config).await.map(Self).map_err(|error| failed("the honest client", error))

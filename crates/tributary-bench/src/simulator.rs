@@ -13,21 +13,12 @@ pub use bottleneck::{Bottleneck, Measured, Traffic};
 pub use driver::Driver;
 pub use stacks::Stacks;
 
+use tributary_lab::process;
+
 /// Folder of the driver's source, relative to the root of the source tree.
 const DRIVER: &str = "validation/ns3";
 
-/// Runs a cell, given as JSON, and prints what was measured as one line of JSON; started by [`speed`]. Returns whether it
-/// did.
-#[must_use]
-pub fn answer(cell: &str) -> bool {
-    let cell = serde_json::from_str(cell).map_err(|error| error.to_string());
-    let measured = cell.and_then(|cell| own::run(&cell).map_err(|error| error.to_string()));
-    match measured.and_then(|measured| serde_json::to_string(&measured).map_err(|e| e.to_string())) {
-        Ok(line) => println!("{line}"),
-        Err(error) => {
-            eprintln!("{error}");
-            return false;
-        }
-    }
-    true
+/// Runs a cell in an endpoint process of its own; started by [`speed`]. Returns whether it succeeded; a failure was reported.
+pub(crate) fn run_alone() -> bool {
+    process::carry_out(|cell: Bottleneck| own::run(&cell).map(|measured| process::reply(&measured)))
 }

@@ -14,6 +14,7 @@ use crate::cli::{DemoArguments, Emu, RunArguments};
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use tributary_bench::Endpoint;
 
 /// Tributary's laboratory: the same video and transfers over several transports, emulated or simulated.
 #[derive(Debug, Parser)]
@@ -32,9 +33,12 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Emu(Emu),
     Bench(bench::BenchArguments),
-    /// One end of an experiment; started by the experiments themselves.
+    /// One process of an experiment or a benchmark; started by them.
     #[command(hide = true)]
-    Endpoint,
+    Endpoint {
+        /// What it does
+        kind: Endpoint,
+    },
 }
 
 /// Runs the command. Isolation must come before any thread is started, so each command that emulates a network begins
@@ -49,10 +53,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Emu(Emu::Cotag(arguments)) => emulate::cotag(&arguments),
         Command::Emu(Emu::List(arguments)) => emulate::list(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
-        // The endpoint has already reported the failure to the experiment that started it.
-        Command::Endpoint => Ok(match tributary_lab::endpoint::run() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(_) => ExitCode::from(1),
-        }),
+        // The endpoint has already reported a failure to the program that started it.
+        Command::Endpoint { kind } => Ok(ExitCode::from(u8::from(!kind.run()))),
     }
 }

@@ -50,7 +50,7 @@ impl std::fmt::Display for Queue {
 
 /// All settings of one run.
 #[derive(Clone, Debug)]
-pub struct Cell {
+pub struct Run {
     /// The network, with its seed and base RTT.
     pub scenario: Scenario,
     /// Queue of every link.
@@ -75,7 +75,7 @@ pub struct Cell {
     pub attempts: u32,
 }
 
-impl Cell {
+impl Run {
     /// A run with one thread at each end, the scenario's own queue and a synthetic video.
     #[must_use]
     pub fn new(

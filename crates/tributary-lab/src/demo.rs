@@ -11,7 +11,7 @@ mod tiled;
 mod tiles;
 
 use crate::audits;
-use crate::cell::Cell;
+use crate::cell::Run;
 use crate::error::LabError;
 use crate::run::run as measure;
 use crate::transport;
@@ -123,10 +123,10 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Outcome, DemoE
         let label = transport::label(name);
         progress(before, &format!("{label}: bulk, {bulk_seconds} s"));
         let bulk = Workload::Bulk { seconds: f64::from(bulk_seconds) };
-        let bulk = measure(&Cell::new(&settings.scenario, name, &settings.congestion, &bulk))?;
+        let bulk = measure(&Run::new(&settings.scenario, name, &settings.congestion, &bulk))?;
         progress(before + step * 0.4, &format!("{label}: live video, {gops} s"));
         let live = Workload::Live { gops, start_up_ms: START_UP.as_millis() as u64 };
-        let mut cell = Cell::new(&settings.scenario, name, &settings.congestion, &live);
+        let mut cell = Run::new(&settings.scenario, name, &settings.congestion, &live);
         cell.video = Some(video.clone());
         transports.push(Transport { label, bulk, live: measure(&cell)? });
     }

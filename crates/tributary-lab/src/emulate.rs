@@ -1,7 +1,7 @@
 //! Settings of an emulated run: the user's choice, else the scenario's `run` table, else the defaults.
 //! [`crate::simulate::Request`] does the same for the simulator. Not here: the run itself.
 
-use crate::cell::{Cell, Queue};
+use crate::cell::{Queue, Run};
 use crate::simulate::check_metrics;
 use crate::transport::{SessionSettings, is_on_sockets};
 use crate::workload::Workload;
@@ -75,7 +75,7 @@ impl Request {
     /// # Errors
     /// [`RequestError`], with file, line and field when the scenario's file uses something that only the simulator
     /// supports.
-    pub fn resolve(&self, scenario: &Scenario) -> Result<Cell, RequestError> {
+    pub fn resolve(&self, scenario: &Scenario) -> Result<Run, RequestError> {
         let run = &scenario.run;
         check_metrics(run)?;
         if let Some(problem) = scenario.needs_simulator() {
@@ -105,8 +105,8 @@ impl Request {
             network = network.with_rtt(rtt);
         }
         let congestion = self.congestion.as_deref().or(run.congestion.as_ref().map(Name::as_str));
-        let cell = Cell::new(&network, &transport, congestion.unwrap_or("cubic"), &workload);
-        Ok(Cell { session: self.session.clone(), ..cell.with_queue(self.queue) })
+        let cell = Run::new(&network, &transport, congestion.unwrap_or("cubic"), &workload);
+        Ok(Run { session: self.session.clone(), ..cell.with_queue(self.queue) })
     }
 
     fn seconds(&self, scenario: &Scenario) -> f64 {

@@ -1,6 +1,6 @@
 //! Endpoint processes: the server and the client of one run, each in its own namespace.
 //!
-//! The lab starts the program itself twice with the hidden command `endpoint`. Each reads its [`Plan`] from the first
+//! The lab starts the program itself twice with the hidden command `endpoint run`. Each reads its [`Task`] from the first
 //! line of standard input and answers with JSON lines ([`Reply`]) on standard output. The server ends when its
 //! standard input ends. Both end when their time limit has passed.
 
@@ -12,11 +12,12 @@ mod usage;
 mod windows;
 
 use crate::messages::{MessageFlow, MessageRecord};
+use crate::process::{self, reply};
 use crate::transport::{self, PathsMissing, SessionSettings};
 use crate::workload::{Record, Video, Workload};
 use core::time::Duration;
 use serde::{Deserialize, Serialize};
-use std::io::{self, BufRead, Write};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use thiserror::Error;
 use tributary_net::Key;
@@ -25,7 +26,7 @@ use tributary_stream::{FetchError, LadderError};
 
 /// Settings of an endpoint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Plan {
+pub struct Task {
     /// The transport. Its path is among those of the role.
     #[serde(with = "transport::text")]
     pub transport: TransportName,
@@ -48,9 +49,9 @@ pub struct Plan {
     pub role: Role,
 }
 
-impl Plan {
+impl Task {
     fn config(&self) -> Result<TransportConfig, EndpointError> {
-        let key = Key::parse(&self.key, "the plan")?;
+        let key = Key::parse(&self.key, "the task")?;
         Ok(transport::config(&self.transport, &self.congestion, key, &self.session))
     }
 }
@@ -87,8 +88,6 @@ pub enum Reply {
     Measured(Box<ClientReport>),
     /// The server's report when it ends.
     Served(ServerReport),
-    /// The endpoint failed, with the reason.
-    Failed(String),
 }
 
 /// Report of the client.
@@ -168,9 +167,9 @@ impl From<tributary_proto::SessionStats> for Counters {
 /// Why an endpoint failed.
 #[derive(Debug, Error)]
 pub enum EndpointError {
-    /// The plan on standard input is missing or invalid, for example because a user ran the hidden command.
-    #[error("`endpoint` is started by the experiments, with a plan on its standard input: {0}")]
-    Plan(String),
+    /// The experiment ended before the start.
+    #[error("the experiment has ended")]
+    Ended,
     /// A system call failed.
     #[error("{doing}: {source}")]
     System {
@@ -201,32 +200,19 @@ fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> EndpointError {
     move |source| EndpointError::System { doing, source }
 }
 
-/// Runs the endpoint that standard input describes. Replies on standard output; errors are replies, too.
-///
-/// # Errors
-/// [`EndpointError`], after it was also sent as [`Reply::Failed`].
-pub fn run() -> Result<(), EndpointError> {
-    let outcome = read_plan().and_then(|plan| {
-        watchdog(Duration::from_secs_f64(plan.limit.clamp(1.0, 86_400.0)));
-        let runtime = runtime(plan.threads).map_err(system("starting the runtime"))?;
+/// Runs the endpoint that standard input describes. Returns whether it succeeded; a failure was reported.
+#[must_use]
+pub fn run() -> bool {
+    process::carry_out(|task: Task| {
+        watchdog(Duration::from_secs_f64(task.limit.clamp(1.0, 86_400.0)));
+        let runtime = runtime(task.threads).map_err(system("starting the runtime"))?;
         runtime.block_on(async {
-            match plan.role.clone() {
-                Role::Server { addresses, video } => server::run(&plan, &addresses, video).await,
-                Role::Client { paths, workload } => client::run(&plan, &paths, &workload).await,
+            match task.role.clone() {
+                Role::Server { addresses, video } => server::run(&task, &addresses, video).await,
+                Role::Client { paths, workload } => client::run(&task, &paths, &workload).await,
             }
         })
-    });
-    if let Err(error) = &outcome {
-        reply(&Reply::Failed(error.to_string()));
-    }
-    outcome
-}
-
-fn read_plan() -> Result<Plan, EndpointError> {
-    let mut line = String::new();
-    let refused = |error: &dyn std::fmt::Display| EndpointError::Plan(error.to_string());
-    io::stdin().lock().read_line(&mut line).map_err(|error| refused(&error))?;
-    serde_json::from_str(&line).map_err(|error| refused(&error))
+    })
 }
 
 fn runtime(threads: usize) -> io::Result<tokio::runtime::Runtime> {
@@ -241,15 +227,7 @@ fn runtime(threads: usize) -> io::Result<tokio::runtime::Runtime> {
 fn watchdog(limit: Duration) {
     std::thread::spawn(move || {
         std::thread::sleep(limit);
-        reply(&Reply::Failed(format!("not finished after {} s", limit.as_secs())));
+        process::fail(format!("not finished after {} s", limit.as_secs()));
         std::process::exit(3);
     });
-}
-
-/// Writes one line. The error that the lab has ended is ignored.
-fn reply(reply: &Reply) {
-    let mut line = serde_json::to_string(reply).expect("replies have string keys only");
-    line.push('\n');
-    let mut out = io::stdout().lock();
-    let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
 }

@@ -1,7 +1,7 @@
 //! Experiments: a scenario, several transports, one workload, all measured in the same way.
 //!
-//! A [`Cell`] is one run: it starts the emulated network, a server process and a client process in it, and returns a
-//! [`RunResult`]. [`demo`] and [`reproduce`] consist of cells. Everything here requires a call of
+//! A [`Run`] has all settings of one run on real sockets: it starts the emulated network, a server process and a client process in it, and returns a
+//! [`RunResult`]. [`demo`] and [`reproduce`] consist of such runs. Everything here requires a call of
 //! [`tributary_emu::isolate`] at the start of `main`, and the hidden command `endpoint` in the program.
 
 pub mod audits;
@@ -29,7 +29,7 @@ pub mod transport;
 pub mod tunnel;
 pub mod workload;
 
-pub use cell::{Cell, Queue};
+pub use cell::{Queue, Run};
 pub use error::LabError;
 pub use messages::{MessageFlow, MessageRecord};
 pub use result::{RunResult, World};

@@ -1,9 +1,10 @@
 //! A child process that communicates in lines of JSON. Every wait has a time limit, and the process is ended when
 //! dropped. Not here: the meaning of the lines.
 
+use core::fmt::Display;
 use core::time::Duration;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -86,6 +87,34 @@ impl Process {
             command.spawn().map_err(|source| ProcessError::System { name: name.clone(), source })?;
         let lines = lines_of(child.stdout.take().expect("standard output was piped"));
         Ok(Self { name, input: child.stdin.take(), child, lines })
+    }
+
+    /// Starts an endpoint: `command` is this program in the endpoint's place, and `kind` says what it does. It reads its task
+    /// from the first line of its input and replies in lines.
+    ///
+    /// # Errors
+    /// [`ProcessError::System`].
+    pub fn endpoint(
+        name: impl Into<String>,
+        mut command: Command,
+        kind: &str,
+        task: &impl Serialize,
+    ) -> Result<Self, ProcessError> {
+        command.args(["endpoint", kind]);
+        let mut endpoint = Self::start(name, command)?;
+        endpoint.tell(task)?;
+        Ok(endpoint)
+    }
+
+    /// The next reply of an endpoint.
+    ///
+    /// # Errors
+    /// [`ProcessError::Failed`] as for [`Self::answer`], and with the reason that the endpoint gives.
+    pub fn reply<R: DeserializeOwned>(&self, within: Duration) -> Result<R, ProcessError> {
+        match self.answer(within)? {
+            Said::Reply(reply) => Ok(reply),
+            Said::Failed(reason) => Err(self.failed(reason)),
+        }
     }
 
     /// Sends a line of JSON.
@@ -179,6 +208,49 @@ impl Drop for Process {
     }
 }
 
+/// A line that an endpoint prints.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Said<R> {
+    Reply(R),
+    Failed(String),
+}
+
+impl<R: Serialize> Said<R> {
+    /// Writes it. The error that the program which waits for it has ended is ignored.
+    fn print(&self) {
+        let mut line = serde_json::to_string(self).expect("replies have string keys only");
+        line.push('\n');
+        let mut out = io::stdout().lock();
+        let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+    }
+}
+
+/// An endpoint's side: replies to the program that started it.
+pub fn reply<R: Serialize>(reply: &R) {
+    Said::Reply(reply).print();
+}
+
+/// An endpoint's side: reports a failure.
+pub fn fail(reason: String) {
+    Said::<()>::Failed(reason).print();
+}
+
+/// An endpoint's side: reads the task from standard input and carries it out. Returns whether it succeeded; if not, the
+/// reason was reported.
+pub fn carry_out<T: DeserializeOwned, E: Display>(work: impl FnOnce(T) -> Result<(), E>) -> bool {
+    let mut line = String::new();
+    let read = io::stdin().lock().read_line(&mut line).map_err(|error| error.to_string());
+    let task = read.and_then(|_| {
+        let refused = |error| {
+            format!("`endpoint` is started by experiments, with a task on its standard input: {error}")
+        };
+        serde_json::from_str(&line).map_err(refused)
+    });
+    let done = task.and_then(|task| work(task).map_err(|error| error.to_string()));
+    done.map_err(fail).is_ok()
+}
+
 /// A channel with the lines that a process prints; it closes at the end of the output.
 fn lines_of(output: ChildStdout) -> Receiver<String> {
     let (sender, lines) = channel();
@@ -260,6 +332,16 @@ mod tests {
         let silent = Process::start("cat", Command::new("cat")).unwrap();
         let error = silent.answer::<u8>(Duration::ZERO).unwrap_err().to_string();
         assert_eq!(error, "the cat: no answer within 0 s");
+    }
+
+    #[test]
+    fn an_endpoint_gets_its_task_and_replies_or_says_why_not() {
+        let script = r#"read task; echo "{\"reply\":$task}"; echo "{\"failed\":\"no $2\"}""#;
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh"]);
+        let endpoint = Process::endpoint("end", command, "run", &[1, 2]).unwrap();
+        assert_eq!(endpoint.reply::<Vec<u8>>(WITHIN).unwrap(), [1, 2]);
+        assert_eq!(endpoint.reply::<u8>(WITHIN).unwrap_err().to_string(), "the end: no run");
     }
 
     #[test]

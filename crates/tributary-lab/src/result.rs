@@ -3,7 +3,7 @@
 //! Goodput figures leave out the first second, in which every transport is still increasing its congestion window;
 //! silences are counted from the first byte.
 
-use crate::cell::Cell;
+use crate::cell::Run;
 use crate::endpoint::{ClientReport, Counters, ServerReport, WindowSample};
 use crate::messages::MessageRecord;
 use crate::transport::{self, SessionSettings};
@@ -145,7 +145,7 @@ pub(crate) struct NetworkReport {
 
 impl RunResult {
     pub(crate) fn new(
-        cell: &Cell,
+        cell: &Run,
         client: ClientReport,
         server: &ServerReport,
         network: &NetworkReport,

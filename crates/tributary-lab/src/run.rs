@@ -1,8 +1,8 @@
 //! One run on real sockets. Every run has new namespaces, so that no cached kernel state is passed from one transport
 //! to the next.
 
-use crate::cell::Cell;
-use crate::endpoint::{ClientReport, Plan, Reply, Role};
+use crate::cell::Run;
+use crate::endpoint::{ClientReport, Reply, Role, Task};
 use crate::error::LabError;
 use crate::kernel;
 use crate::messages::MessageFlow;
@@ -24,11 +24,11 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Time limit for the client's answer, in addition to the workload's duration.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Makes one run. If the emulator finds it invalid, repeats it, up to [`Cell::attempts`] attempts in total.
+/// Makes one run. If the emulator finds it invalid, repeats it, up to [`Run::attempts`] attempts in total.
 ///
 /// # Errors
 /// [`LabError`]; bad performance is a result, not an error.
-pub fn run(cell: &Cell) -> Result<RunResult, LabError> {
+pub fn run(cell: &Run) -> Result<RunResult, LabError> {
     let mut attempts = 0;
     loop {
         attempts += 1;
@@ -41,7 +41,7 @@ pub fn run(cell: &Cell) -> Result<RunResult, LabError> {
     }
 }
 
-fn once(cell: &Cell) -> Result<RunResult, LabError> {
+fn once(cell: &Run) -> Result<RunResult, LabError> {
     let network = Network::start(&cell.network())?;
     if let TransportName::Mptcp { .. } = cell.transport {
         kernel::prepare_emulated(&network)?;
@@ -50,24 +50,24 @@ fn once(cell: &Cell) -> Result<RunResult, LabError> {
     let used = cell.transport.paths(&cell.scenario.path_names());
     let addresses = used.iter().map(|path| Side::Server.address(*path)).collect();
     let role = Role::Server { addresses, video: cell.video.clone() };
-    let mut server = start("server", &network, Side::Server, &plan(cell, &key, role))?;
-    let listening = match answer(&server, START)? {
+    let mut server = start("server", &network, Side::Server, &task(cell, &key, role))?;
+    let listening = match server.reply(START)? {
         Reply::Ready(addresses) => addresses,
         other => return Err(unexpected(&server, &other)),
     };
     let client = measure(cell, &network, &key, (&used, &listening))?;
     let report = NetworkReport { audit: network.audit()?, links: network.link_log()? };
     server.close();
-    let served = match answer(&server, GRACE)? {
+    let served = match server.reply(GRACE)? {
         Reply::Served(served) => served,
         other => return Err(unexpected(&server, &other)),
     };
-    let cell = Cell { scenario: network.scenario().clone(), ..cell.clone() };
+    let cell = Run { scenario: network.scenario().clone(), ..cell.clone() };
     Ok(RunResult::new(&cell, client, &served, &report))
 }
 
-fn plan(cell: &Cell, key: &str, role: Role) -> Plan {
-    Plan {
+fn task(cell: &Run, key: &str, role: Role) -> Task {
+    Task {
         transport: cell.transport.clone(),
         session: cell.session.clone(),
         congestion: cell.congestion.clone(),
@@ -80,26 +80,22 @@ fn plan(cell: &Cell, key: &str, role: Role) -> Plan {
     }
 }
 
-/// Starts an endpoint in its namespace and sends it its plan.
-fn start(name: &str, network: &Network, side: Side, plan: &Plan) -> Result<Process, ProcessError> {
-    let mut command = network.command(side, own_program()?);
-    command.arg("endpoint");
-    let mut endpoint = Process::start(name, command)?;
-    endpoint.tell(plan)?;
-    Ok(endpoint)
+/// Starts an endpoint in its namespace and sends it its task.
+fn start(name: &str, network: &Network, side: Side, task: &Task) -> Result<Process, ProcessError> {
+    Process::endpoint(name, network.command(side, own_program()?), "run", task)
 }
 
 /// Connects a client, restarts the scenario, and starts the client at the same moment.
 fn measure(
-    cell: &Cell,
+    cell: &Run,
     network: &Network,
     key: &str,
     (used, listening): (&[usize], &[SocketAddr]),
 ) -> Result<ClientReport, LabError> {
     let paths = used.iter().zip(listening).map(|(path, server)| (Side::Client.address(*path), *server));
     let role = Role::Client { paths: paths.collect(), workload: cell.workload.clone() };
-    let mut client = start("client", network, Side::Client, &plan(cell, key, role))?;
-    match answer(&client, START)? {
+    let mut client = start("client", network, Side::Client, &task(cell, key, role))?;
+    match client.reply(START)? {
         Reply::Connected => {}
         other => return Err(unexpected(&client, &other)),
     }
@@ -116,17 +112,9 @@ fn measure(
     }
     network.rewind()?;
     client.tell(&"begin")?;
-    match answer(&client, cell.workload.duration() + GRACE)? {
+    match client.reply(cell.workload.duration() + GRACE)? {
         Reply::Measured(report) => Ok(*report),
         other => Err(unexpected(&client, &other)),
-    }
-}
-
-/// The endpoint's next answer; a failure that it reports is an error.
-fn answer(endpoint: &Process, within: Duration) -> Result<Reply, ProcessError> {
-    match endpoint.answer(within)? {
-        Reply::Failed(reason) => Err(endpoint.failed(reason)),
-        reply => Ok(reply),
     }
 }
 

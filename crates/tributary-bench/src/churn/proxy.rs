@@ -2,7 +2,7 @@
 
 use super::Sample;
 use crate::BenchError;
-use crate::daemon::{Daemon, failed, keygen};
+use crate::daemon::{Program, failed, keygen};
 use core::time::Duration;
 use std::net::SocketAddr;
 use tempfile::TempDir;
@@ -15,12 +15,12 @@ const PATHS: [&str; 2] = ["127.0.0.2", "127.0.0.3"];
 /// Both ends.
 pub(super) struct Proxy {
     // Dropped in this order: the client first.
-    client: Daemon,
-    server: Daemon,
+    client: Program,
+    server: Program,
     _directory: TempDir,
 }
 
-fn look(daemon: &Daemon) -> Result<Sample, BenchError> {
+fn look(daemon: &Program) -> Result<Sample, BenchError> {
     let usage = daemon.usage()?;
     let (memory_kb, descriptors, streams) = (usage.memory_kb, usage.descriptors, usage.streams);
     Ok(Sample { memory_kb, descriptors, streams, ..Sample::default() })
@@ -34,16 +34,16 @@ impl Proxy {
         let key = keygen(at)?;
         let forward = target.to_string();
         let serve = ["--listen", "127.0.0.1:0", "--forward", &forward, "--key", &key];
-        let server = Daemon::start("serve", &serve, at)?;
-        let paths = PATHS.map(|local| format!("{local}={}", server.listening()));
+        let server = Program::here(&[&["serve"][..], &serve[..]].concat(), at)?;
+        let paths = PATHS.map(|local| format!("{local}={}", server.listening()[0]));
         let connect = ["--path", &paths[0], "--path", &paths[1], "--listen", "127.0.0.1:0", "--key", &key];
-        let client = Daemon::start("connect", &connect, at)?;
+        let client = Program::here(&[&["connect"][..], &connect[..]].concat(), at)?;
         Ok(Self { client, server, _directory: directory })
     }
 
     /// The address for applications.
     pub(super) fn address(&self) -> SocketAddr {
-        self.client.listening()
+        self.client.listening()[0]
     }
 
     /// The state of server and client.

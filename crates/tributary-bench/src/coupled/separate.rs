@@ -9,7 +9,7 @@ use crate::{BenchError, Progress, median};
 use crate::{Expectation, Judged};
 use core::time::Duration;
 use serde::Serialize;
-use tributary_lab::{Cell as Experiment, Workload, World};
+use tributary_lab::{Run, Workload, World};
 use tributary_link::{LinkSpec, PathSpec, Scenario};
 use tributary_report::{Cell, Column, Table};
 use tributary_types::Bitrate;
@@ -53,7 +53,7 @@ pub(super) fn emulated(
         let scenario = scenario().with_seed(round.into());
         let transport = contender.transport.registered(PATHS[0]);
         let control = loaded.in_kernel(contender.control);
-        let result = tributary_lab::run(&Experiment::new(&scenario, &transport, &control, &workload))?;
+        let result = tributary_lab::run(&Run::new(&scenario, &transport, &control, &workload))?;
         Ok(if result.audit.valid && !result.fallback { result.mean() } else { f64::NAN })
     })
 }

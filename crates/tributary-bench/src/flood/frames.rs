@@ -23,7 +23,7 @@ use tributary_proto::wire::{
 use tributary_report::{Cell, Column, Table};
 use tributary_types::{DataSeq, StreamId};
 
-use crate::daemon::{Daemon, failed, keygen};
+use crate::daemon::{Program, failed, keygen};
 use crate::{BenchError, Expectation, Judged, Progress, within};
 
 /// Hostile sessions, and the streams that each opens.
@@ -97,13 +97,13 @@ pub fn run(hostile: Hostile, flood: &super::Settings, progress: Progress<'_>) ->
     let key = keygen(directory.path())?;
     let echo = honest.block_on(echo())?.to_string();
     let arguments = ["--listen", "127.0.0.1:0", "--forward", &echo, "--key", &key, "--plaintext"];
-    let server = Daemon::start("serve", &arguments, directory.path())?;
+    let server = Program::here(&[&["serve"][..], &arguments[..]].concat(), directory.path())?;
     let common = Common {
         plaintext: true,
         ..Common::new(Key::load(key.as_ref()).map_err(|error| failed("key", error))?)
     };
     let scene = Arc::new(Scene::default());
-    let (address, crowd_common, crowd_scene) = (server.listening(), common.clone(), scene.clone());
+    let (address, crowd_common, crowd_scene) = (server.listening()[0], common.clone(), scene.clone());
     let crowd = std::thread::spawn(move || {
         others.block_on(crowd(address, &crowd_common, hostile, &crowd_scene));
     });

@@ -8,21 +8,17 @@ use core::time::Duration;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
-use serde::Deserialize;
 use tributary_emu::{Network, Side};
-use tributary_lab::process::{Process, product_program};
-use tributary_net::{Key, sockopt};
+use tributary_lab::process::product_program;
+use tributary_net::sockopt;
 
 use crate::BenchError;
+use crate::daemon::{Program, keygen};
 
-/// Time for a program to print its address.
-const START: Duration = Duration::from_secs(15);
 /// Interval at which waiting parties check the flag.
 const LOOK: Duration = Duration::from_millis(50);
 /// Interval between samples of the kernel's queues.
@@ -34,51 +30,6 @@ const PIECE: usize = 16 << 10;
 const CONGESTION: &str = "cubic";
 /// 127.0.0.1 in `/proc/net/tcp`.
 const LOOPBACK: &str = "0100007F:";
-
-/// One end of the proxy, killed when dropped.
-pub(crate) struct Program {
-    process: Process,
-    listening: Vec<SocketAddr>,
-}
-
-#[derive(Deserialize)]
-struct Announcement {
-    listening: Vec<SocketAddr>,
-}
-
-impl Program {
-    /// Starts `command`, which is this program, with these arguments. Its status socket is in the directory.
-    pub(super) fn start(
-        mut command: Command,
-        arguments: &[&str],
-        directory: &Path,
-    ) -> Result<Self, BenchError> {
-        command
-            .args(arguments)
-            .arg("--json")
-            .env("RUST_LOG", "error")
-            .env("TRIBUTARY_RUNTIME_DIR", directory.join("status"));
-        let process = Process::start(arguments.join(" "), command)?;
-        let said: Announcement = process.answer(START)?;
-        Ok(Self { process, listening: said.listening })
-    }
-
-    /// Its process identifier.
-    pub(super) fn id(&self) -> u32 {
-        self.process.id()
-    }
-
-    /// The addresses on which it listens.
-    pub(super) fn listening(&self) -> &[SocketAddr] {
-        &self.listening
-    }
-
-    /// Sends SIGTERM and waits for at most `most`; returns the time until the program exited, and its exit
-    /// code.
-    pub(super) fn terminate(&mut self, most: Duration) -> (Duration, Option<i32>) {
-        self.process.terminate(most)
-    }
-}
 
 /// The proxy between a target and an address for applications.
 pub(crate) struct Rig {
@@ -97,9 +48,7 @@ impl Rig {
             program: what.to_owned(),
             reason: error.to_string(),
         };
-        let key = directory.join("key");
-        write_key(&key).map_err(|error| failed("writing a key", error))?;
-        let key = key.to_string_lossy().into_owned();
+        let key = keygen(directory)?;
         let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let target = network.run(Side::Server, || TcpListener::bind(loopback))?;
         let target = target.and_then(|target| target.set_nonblocking(true).map(|()| target));
@@ -115,7 +64,7 @@ impl Rig {
             &[&serve[..], &common[..]].concat(),
             directory,
         )?;
-        let path = format!("{}={}", Side::Client.address(0), server.listening[0]);
+        let path = format!("{}={}", Side::Client.address(0), server.listening()[0]);
         let connect = ["connect", "--path", &path, "--listen", "127.0.0.1:0"];
         let client = Program::start(
             network.command(Side::Client, &program),
@@ -127,21 +76,8 @@ impl Rig {
 
     /// The address for applications.
     pub(crate) fn entrance(&self) -> SocketAddr {
-        self.client.listening[0]
+        self.client.listening()[0]
     }
-}
-
-/// Writes a key that only this user can read, as the programs require.
-fn write_key(path: &Path) -> io::Result<()> {
-    let key = Key::generate().map_err(io::Error::other)?;
-    let mut options = std::fs::OpenOptions::new();
-    options
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)?
-        .write_all(key.to_line().as_bytes())
 }
 
 /// Bytes passed over time: seconds and total bytes.

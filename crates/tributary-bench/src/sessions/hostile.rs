@@ -14,7 +14,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::task::JoinSet;
-use tributary_lab::process::{Process, own_program};
+use tributary_lab::process::{self, Process, own_program};
 use tributary_net::{Common, ConnectConfig, Key, Session, Stream, connect};
 
 /// Time for all of them to connect and to fill their windows.
@@ -23,8 +23,6 @@ const READY: Duration = Duration::from_secs(180);
 const FULL: Duration = Duration::from_secs(2);
 /// Sessions that connect at once.
 const TOGETHER: usize = 32;
-/// What the process prints then.
-const WORD: &str = "full";
 
 /// Instructions for the process.
 #[derive(Debug, Serialize, Deserialize)]
@@ -49,17 +47,13 @@ impl Crowd {
     ) -> Result<Self, BenchError> {
         let orders =
             Orders { server, key: key.to_owned(), sessions: settings.sessions, streams: settings.streams };
-        let orders = serde_json::to_string(&orders).expect("orders have string keys only");
-        let mut command = Command::new(own_program()?);
-        command.args(["bench", "hostile", &orders]);
-        let process = Process::start("hostile clients", command)?;
+        let command = Command::new(own_program()?);
+        let process = Process::endpoint("hostile clients", command, "hostile", &orders)?;
         // The target and the honest client run on this runtime.
-        let waiting = tokio::task::spawn_blocking(move || (process.line(READY), process));
-        let (line, process) = waiting.await.map_err(|error| failed("hostile clients", error))?;
-        match line? {
-            line if line == WORD => Ok(Self { process }),
-            line => Err(process.failed(line).into()),
-        }
+        let waiting = tokio::task::spawn_blocking(move || (process.reply::<()>(READY), process));
+        let (ready, process) = waiting.await.map_err(|error| failed("hostile clients", error))?;
+        ready?;
+        Ok(Self { process })
     }
 
     pub(super) fn end(self) {
@@ -67,21 +61,13 @@ impl Crowd {
     }
 }
 
-/// The process; `orders` is JSON.
-#[must_use]
-pub fn run(orders: &str) -> bool {
-    let outcome = carry_out(orders);
-    if let Err(error) = &outcome {
-        println!("{error}");
-    }
-    outcome.is_ok()
-}
-
-fn carry_out(orders: &str) -> Outcome<()> {
-    let orders: Orders = serde_json::from_str(orders)?;
-    let key = Key::load(&orders.key)?;
-    tributary_net::sockopt::raise_descriptor_limit()?;
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(annoy(&orders, key))
+/// The process, as an endpoint. Returns whether it succeeded; a failure was reported.
+pub(crate) fn run() -> bool {
+    process::carry_out(|orders: Orders| -> Outcome<()> {
+        let key = Key::load(&orders.key)?;
+        tributary_net::sockopt::raise_descriptor_limit()?;
+        tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(annoy(&orders, key))
+    })
 }
 
 async fn annoy(orders: &Orders, key: Key) -> Outcome<()> {
@@ -117,7 +103,7 @@ async fn annoy(orders: &Orders, key: Key) -> Outcome<()> {
         before = written.load(Ordering::Relaxed);
         tokio::time::sleep(FULL).await;
     }
-    println!("{WORD}");
+    process::reply(&());
     std::future::pending::<()>().await;
     Ok(())
 }

@@ -82,7 +82,7 @@ pub(super) fn pinned(core: usize, program: &Path) -> Command {
 }
 
 /// Runs a program that prints one [`Measured`] in a line.
-pub(super) fn answer(mut command: Command, patience: Duration) -> Result<Measured, ProcessError> {
+fn answer(mut command: Command, patience: Duration) -> Result<Measured, ProcessError> {
     command.stderr(Stdio::null());
     let name = command.get_program().to_string_lossy().into_owned();
     Process::start(name, command)?.answer(patience)

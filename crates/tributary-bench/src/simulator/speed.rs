@@ -5,14 +5,14 @@
 //! load of the machine has little effect. Memory is the process's peak.
 
 use super::super::{BenchError, Expectation, Judged, Progress, median, within};
-use super::driver::{answer, pinned};
+use super::driver::pinned;
 use super::{Bottleneck, Driver, Measured};
 use clap::Args;
 use core::time::Duration;
 use serde::Serialize;
 use std::path::PathBuf;
 use tributary_cli::quantity;
-use tributary_lab::process::own_program;
+use tributary_lab::process::{Process, own_program};
 use tributary_report::{Cell, Column, Table};
 
 /// With one flow at 1 Gbit/s: packets per second over ns-3's.
@@ -104,12 +104,11 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchE
     Ok(report(rates, flows))
 }
 
-/// Runs this program as a process: `tributary-lab bench bottleneck`.
+/// Runs a cell in a process of its own.
 fn run_own(settings: &Settings, cell: &Bottleneck) -> Result<Measured, BenchError> {
-    let cell = serde_json::to_string(cell).expect("cells have string keys only");
-    let mut command = pinned(settings.core, &own_program()?);
-    command.args(["bench", "bottleneck", &cell]);
-    Ok(answer(command, Duration::from_secs(settings.patience))?)
+    let command = pinned(settings.core, &own_program()?);
+    let process = Process::endpoint("simulator", command, "bottleneck", cell)?;
+    Ok(process.reply(Duration::from_secs(settings.patience))?)
 }
 
 /// Ten Mbit/s to ten Gbit/s, with about 50 000 to 400 000 packets each.

@@ -14,7 +14,7 @@ use tributary_lab::reproduce::matrix::{loss, number, time};
 use tributary_lab::reproduce::{Cell, CellError, Experiment, Metric, Sample, Statistic};
 use tributary_lab::simulate::Simulation;
 use tributary_lab::workload::Workload;
-use tributary_lab::{Cell as Run, LabError, run};
+use tributary_lab::{LabError, Run, run};
 use tributary_link::{LinkSpec, LossSpec, PathSpec, QueueSpec, Scenario};
 use tributary_report::stats;
 use tributary_sim::run::TransportName;

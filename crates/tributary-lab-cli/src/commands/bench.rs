@@ -5,7 +5,7 @@ use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tributary_bench::{Benchmark, Done};
+use tributary_bench::Benchmark;
 use tributary_cli::output;
 use tributary_report::{Table, machine};
 
@@ -35,11 +35,7 @@ pub(crate) struct BenchArguments {
 pub(crate) fn run(arguments: &BenchArguments) -> Result<ExitCode> {
     let documentation = PageArguments { page: arguments.page.clone(), part: arguments.part.clone() };
     let beside = documentation.open()?;
-    let measured = match arguments.bench.run(&mut |what| eprintln!("{what}"))? {
-        Done::Served(true) => return Ok(ExitCode::SUCCESS),
-        Done::Served(false) => return Ok(ExitCode::FAILURE),
-        Done::Measured(measured) => measured,
-    };
+    let measured = arguments.bench.run(&mut |what| eprintln!("{what}"))?;
     match arguments.json {
         true => println!("{}", measured.json),
         false => measured.tables.iter().for_each(|table| println!("{}", table.to_text())),

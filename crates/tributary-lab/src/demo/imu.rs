@@ -5,7 +5,7 @@ mod page;
 
 use super::{DemoError, Progress, START_UP, Settings};
 use crate::audits;
-use crate::cell::Cell;
+use crate::cell::Run;
 use crate::messages::MessageFlow;
 use crate::result::RunResult;
 use crate::run::run as measure;
@@ -45,7 +45,7 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<ImuOutcome, De
         let transport = TransportName::find(name, None, &settings.scenario.path_names())?;
         let start_up_ms = START_UP.as_millis() as u64;
         let live = Workload::Live { gops: settings.seconds.max(3), start_up_ms };
-        let mut cell = Cell::new(&settings.scenario, &transport, &settings.congestion, &live);
+        let mut cell = Run::new(&settings.scenario, &transport, &settings.congestion, &live);
         cell.video = Some(video.clone());
         cell.messages = vec![MessageFlow::imu(), MessageFlow::audio()];
         runs.push(measure(&cell)?);

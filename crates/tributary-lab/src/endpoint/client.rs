@@ -1,6 +1,6 @@
 //! The client of a run: connects over all its paths, waits for the start, measures one workload.
 
-use super::{ClientReport, EndpointError, Plan, Reply, input, messages, reply, system, usage};
+use super::{ClientReport, EndpointError, Reply, Task, input, messages, reply, system, usage};
 use crate::messages::{MessageFlow, MessageRecord};
 use crate::transport::Paths;
 use crate::workload::{Record, Workload};
@@ -20,20 +20,20 @@ const ROOM: usize = 2 << 20;
 
 type Path = (Ipv4Addr, SocketAddr);
 
-pub(super) async fn run(plan: &Plan, paths: &[Path], workload: &Workload) -> Result<(), EndpointError> {
-    let config = plan.config()?;
-    let to = Paths::new(&plan.transport, paths);
+pub(super) async fn run(task: &Task, paths: &[Path], workload: &Workload) -> Result<(), EndpointError> {
+    let config = task.config()?;
+    let to = Paths::new(&task.transport, paths);
     let connection = to.connect(&config).await?;
     let stream = introduced(&connection, 0, 0).await?;
     let stats = to.all_up(&connection).await?;
     let (mut streams, mut connections) = (Vec::new(), Vec::new());
-    for (flow, kind) in plan.messages.iter().zip(1..) {
+    for (flow, kind) in task.messages.iter().zip(1..) {
         let own = beside(&connection, &config, &to).await?;
         streams.push(introduced(&own, kind, flow.priority).await?);
         to.all_up(&own).await?;
         connections.push(own);
     }
-    let (record, messages, cpu_seconds) = begin(stream, workload, (streams, &plan.messages)).await?;
+    let (record, messages, cpu_seconds) = begin(stream, workload, (streams, &task.messages)).await?;
     reply(&Reply::Measured(Box::new(ClientReport {
         record,
         cpu_seconds,
@@ -83,7 +83,7 @@ async fn begin(
     let mut lines = input::lines();
     reply(&Reply::Connected);
     if lines.recv().await.is_none() {
-        return Err(EndpointError::Plan("the lab has ended".to_owned()));
+        return Err(EndpointError::Ended);
     }
     let began = usage::cpu_time();
     let mut received: Vec<messages::Received> = flows.iter().map(|_| Default::default()).collect();

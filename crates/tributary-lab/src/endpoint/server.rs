@@ -1,7 +1,7 @@
 //! The server of a run: accepts connections, serves every stream, and reports when its input ends.
 
 use super::{
-    Counters, EndpointError, Plan, Reply, ServerReport, WindowSample, input, messages, reply, usage, windows,
+    Counters, EndpointError, Reply, ServerReport, Task, WindowSample, input, messages, reply, usage, windows,
 };
 use crate::messages::MessageFlow;
 use crate::transport::listen;
@@ -38,19 +38,19 @@ impl Shared {
 }
 
 pub(super) async fn run(
-    plan: &Plan,
+    task: &Task,
     addresses: &[Ipv4Addr],
     video: Option<Video>,
 ) -> Result<(), EndpointError> {
     let ladder = video.map(|video| video.build(&mut |_| ())).transpose()?.map(Arc::new);
     let shared = Shared {
-        flows: plan.messages.clone().into(),
+        flows: task.messages.clone().into(),
         ladder,
-        windows: plan.windows && matches!(plan.transport, TransportName::Tcp(_)),
+        windows: task.windows && matches!(task.transport, TransportName::Tcp(_)),
         seen: Arc::default(),
     };
     let mut lines = input::lines();
-    let (mut acceptor, listening) = listen(&plan.config()?, addresses).await?;
+    let (mut acceptor, listening) = listen(&task.config()?, addresses).await?;
     reply(&Reply::Ready(listening));
     let began = usage::cpu_time();
     loop {

@@ -115,7 +115,7 @@ fn transport(cell: &Cell) -> Result<(Transport, Scheme), CellError> {
 }
 
 /// A network of the experiment.
-struct Place {
+struct Radios {
     /// Number of radios, and whether their rates are steady.
     radios: (usize, bool),
     /// Divides the paper's rates.
@@ -128,8 +128,8 @@ struct Place {
 
 /// COTAG §5.2 and §5.3.1. `two-real` is small enough for real nodes on two cores; its queue is 15 ms at a radio's
 /// high rate.
-fn place(cell: &Cell) -> Result<Place, CellError> {
-    let place = |radios, divisor, packet, queue| Place { radios, divisor, packet, queue };
+fn place(cell: &Cell) -> Result<Radios, CellError> {
+    let place = |radios, divisor, packet, queue| Radios { radios, divisor, packet, queue };
     Ok(match cell.label("scenario") {
         "two-fast" | "two-interval" => place((2, false), 1, 8192, QUEUE),
         "two-slow" => place((2, false), 10, 128, QUEUE),
@@ -144,7 +144,7 @@ fn place(cell: &Cell) -> Result<Place, CellError> {
 }
 
 fn setting(cell: &Cell) -> Result<Setting, CellError> {
-    let Place { radios: (count, steady), divisor, packet, queue } = place(cell)?;
+    let Radios { radios: (count, steady), divisor, packet, queue } = place(cell)?;
     let correlation = cell.label("correlation").parse::<f64>().ok().filter(|c| (-1.0..=1.0).contains(c));
     let correlation = correlation
         .ok_or_else(|| refused(cell, "correlation", "expected a number from -1 to 1".to_owned()))?;

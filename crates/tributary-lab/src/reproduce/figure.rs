@@ -2,7 +2,7 @@
 
 use super::check::combinations;
 use super::evaluate::{Measured, labels_of, matches};
-use super::page::{Page, Place};
+use super::page::{Page, Scope};
 use super::paper::{FigureKind, FigureSpec, SeriesSpec};
 use super::sample::{Labels, Sample};
 use crate::figures::blockages;
@@ -113,7 +113,7 @@ impl Page<'_> {
         let groups = places.iter().flat_map(|at| spec.own_groups().map(move |group| (at, group)));
         for (at, group) in groups {
             let text = spec.value.replace("{group}", group);
-            let place = Place { at, over: &spec.over, pool: &spec.pool };
+            let place = Scope { at, over: &spec.over, pool: &spec.pool };
             let value = |series: &SeriesSpec| self.value(&text.replace("{series}", &series.of), place, true);
             let values: Vec<Measured> = spec.series.iter().map(value).collect();
             if values.iter().all(|measured| measured.value.is_none()) {

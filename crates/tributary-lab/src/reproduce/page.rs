@@ -20,7 +20,7 @@ pub struct Page<'a> {
 
 /// The cells of which a value is computed.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct Scope<'a> {
     /// Labels of its cells.
     pub at: &'a Labels,
     /// The value is the mean over all combinations of these values.
@@ -40,7 +40,7 @@ impl<'a> Page<'a> {
 
     /// The mean of a value over the combinations of a place, with its interval if `interval` is set. There is no
     /// value if a subject matches several cells or if a cell was not run.
-    pub(super) fn value(&self, text: &str, place: Place<'_>, interval: bool) -> Measured {
+    pub(super) fn value(&self, text: &str, place: Scope<'_>, interval: bool) -> Measured {
         let places = combinations(place.over, &self.outcome.planned);
         let places: Vec<Labels> =
             places.into_iter().map(|more| place.at.clone().into_iter().chain(more).collect()).collect();
@@ -73,7 +73,7 @@ impl<'a> Page<'a> {
         let rows = self.rows(spec);
         for column in &spec.column {
             let value = |at: &Labels| {
-                let place = Place { at, over: &spec.over, pool: &spec.pool };
+                let place = Scope { at, over: &spec.over, pool: &spec.pool };
                 self.value(&column.value, place, column.interval)
             };
             let values: Vec<Measured> = rows.iter().map(value).collect();

@@ -4,7 +4,7 @@ use super::expression::Statistic;
 use super::matrix::{Cell, CellError, Work};
 use super::runner::Experiment;
 use super::sample::{Metric, Sample};
-use crate::cell;
+use crate::cell::Run;
 use crate::messages::MessageFlow;
 use crate::result::{Goodput, World, path_capacity_mbps};
 use crate::simulate::Simulation;
@@ -188,7 +188,7 @@ fn simulated(cell: &Cell) -> Result<Sample, CellError> {
     Ok(sample)
 }
 
-fn emulation(cell: &Cell) -> Result<cell::Cell, CellError> {
+fn emulation(cell: &Cell) -> Result<Run, CellError> {
     let scenario = cell.network()?;
     let name = TransportName::find(cell.label("transport"), cell.scheduler(), &scenario.path_names());
     let transport = name.map_err(failed)?;
@@ -202,7 +202,7 @@ fn emulation(cell: &Cell) -> Result<cell::Cell, CellError> {
         return Err(CellError::Value { axis: "window", value: cell.label("window").to_owned(), expected });
     }
     let workload = Workload::Bulk { seconds: f64::from(cell.seconds) };
-    let mut run = cell::Cell::new(&scenario, &transport, cell.label("congestion"), &workload);
+    let mut run = Run::new(&scenario, &transport, cell.label("congestion"), &workload);
     run = run.with_queue(cell.queue()?);
     run.attempts = cell.attempts;
     if cell.messages {

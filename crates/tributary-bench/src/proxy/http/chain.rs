@@ -8,9 +8,8 @@ use std::time::Instant;
 use tributary_emu::{Side, VethNetwork};
 use tributary_lab::process::{Process, product_program};
 
-use super::super::rig::Program;
 use crate::BenchError;
-use crate::daemon::{failed, keygen};
+use crate::daemon::{Program, failed, keygen};
 
 /// Paths between the namespaces.
 pub(super) const PATHS: usize = 2;
