@@ -7,6 +7,7 @@ mod coding;
 
 use bytes::{Bytes, BytesMut};
 use tributary_link::{Column, Direction, Scenario, TableLayout, TimeUnit, Trace, TraceTable, TraceTime};
+use tributary_net::proxy::{RequestReader, Step};
 use tributary_player::dash;
 use tributary_proto::wire::{Control, DecodeError, Decoder, Ecn, Item, encode_control, encode_segment_head};
 use tributary_proto::{Config, Event, Session, Side};
@@ -28,6 +29,7 @@ pub const TARGETS: &[Target] = &[
     ("cotag-access-point", cotag_access_point),
     ("cotag-device", cotag_device),
     ("cotag-hop", cotag_hop),
+    ("proxy-request", proxy_request),
 ];
 
 pub use coding::access_point as cotag_access_point;
@@ -35,6 +37,32 @@ pub use coding::device as cotag_device;
 pub use coding::gateway as cotag_gateway;
 pub use coding::packet as cotag_packet;
 pub use tributary_nodes::fuzz::hop as cotag_hop;
+
+/// The request of an application to the proxy is read alike for any cut of the bytes, and every step is an end or progress.
+pub fn proxy_request(data: &[u8]) {
+    let read = |cut: usize| {
+        let (mut reader, mut steps) = (RequestReader::default(), Vec::new());
+        let mut pieces = data.chunks(cut.min(data.len()).max(1));
+        loop {
+            match reader.poll() {
+                Step::Read => match pieces.next() {
+                    Some(piece) => reader.handle_bytes(piece),
+                    None => return steps,
+                },
+                step @ (Step::Connect(_) | Step::Refuse(..)) => {
+                    steps.push(step);
+                    return steps;
+                }
+                step => steps.push(step),
+            }
+            assert!(steps.len() < 3, "a request has one greeting");
+        }
+    };
+    let whole = read(usize::MAX);
+    for cut in [1, 2, 7] {
+        assert_eq!(read(cut), whole, "cut into pieces of {cut}");
+    }
+}
 
 /// Frames decode equally for any cut of the bytes, and encoding a decoded frame gives the same frame.
 pub fn wire(data: &[u8]) {

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
-use tributary_net::proxy::{ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server, Watch};
+use tributary_net::proxy::{AllowRules, ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server, Watch};
 use tributary_net::{Common, ConnectConfig, Key, Limits, ListenConfig, PathConfig};
 use tributary_testing::{becomes, in_time};
 
@@ -97,8 +97,15 @@ impl Proxy {
         let addresses = vec!["127.0.0.1:0".parse().unwrap()];
         let listen = ListenConfig { addresses, common: common.clone(), limits: Limits::default() };
         let priorities = PriorityRules::default();
-        let server =
-            Server::bind(ServeConfig { listen, targets, priorities, json_events: None }).await.unwrap();
+        let server = Server::bind(ServeConfig {
+            listen,
+            targets,
+            allow: AllowRules::default(),
+            priorities,
+            json_events: None,
+        })
+        .await
+        .unwrap();
         let to = server.addresses()[0];
         let paths =
             ["127.0.0.2", "127.0.0.3"].map(|local| format!("{local}={to}").parse::<PathConfig>().unwrap());

@@ -24,6 +24,8 @@ mod proxy_targets;
 mod reconnect;
 #[path = "net/refusal.rs"]
 mod refusal;
+#[path = "net/requested.rs"]
+mod requested;
 #[path = "net/stalled.rs"]
 mod stalled;
 #[path = "net/transfer.rs"]

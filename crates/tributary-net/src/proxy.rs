@@ -1,15 +1,22 @@
 //! The proxy: any unmodified TCP application uses several paths.
 //!
 //! A [`Forwarder`] beside the client accepts TCP connections and carries each as one stream of a session; a
-//! [`Server`] beside the service connects each stream to the target that the stream's head names. Half-close, resets
+//! [`Server`] beside the service connects each stream to the target that the stream's head names, or to the destination
+//! that the application chose if [`AllowRules`] allow it. Half-close, resets
 //! and back-pressure pass through in both directions. When the session ends, the next connection opens a new one.
 
+mod allow;
+mod destination;
+mod dns;
 mod drain;
 mod event_log;
 mod forward;
 mod intake;
+mod names;
 mod priority;
 mod relay;
+mod request;
+mod requested;
 mod serve;
 mod sessions;
 mod target;
@@ -24,13 +31,16 @@ use thiserror::Error;
 use crate::error::{ConnectError, ListenError};
 
 pub use crate::budget::MemorySnapshot;
+pub use allow::{AllowRule, AllowRuleError, AllowRules};
+pub use destination::{Destination, Host, HostError, HostName};
 pub use drain::{Drain, Drained, Ticket};
 pub use event_log::EventLogConfig;
-pub use forward::{ForwardConfig, Forwarder};
+pub use forward::{ForwardConfig, Forwarder, Redirected};
 pub use priority::{PriorityRule, PriorityRuleError, PriorityRules};
+pub use request::{Outcome, RequestError, RequestReader, Step};
 pub use serve::{ServeConfig, Server};
-pub use target::{Entrance, Target, TargetError, TargetName};
-pub use watch::{PathSnapshot, SessionSnapshot, Snapshot, Watch};
+pub use target::{Entrance, LeadsTo, Target, TargetError, TargetName};
+pub use watch::{DestinationSnapshot, PathSnapshot, SessionSnapshot, Snapshot, Watch};
 
 /// Why the proxy does not run.
 #[derive(Debug, Error)]

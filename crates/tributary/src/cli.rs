@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use tributary_cli::arguments::MemoryArguments;
 use tributary_cli::quantity;
 use tributary_net::Siblings;
-use tributary_net::proxy::{Entrance, Target};
+use tributary_net::proxy::{AllowRule, Entrance, Target};
 
 /// Arguments of both ends of the proxy.
 #[derive(Debug, Args)]
@@ -79,13 +79,15 @@ pub(crate) struct UserArguments {
     pub(crate) user: Option<String>,
 }
 
-/// Server end of the proxy: accept sessions and forward each stream to a TCP address.
+/// Server end of the proxy: accept sessions and forward each stream to a TCP address, or to where an application asks.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary serve --listen 203.0.113.5:7000 --forward localhost:8080 --key tributary.key
   tributary serve --listen 203.0.113.5:7000 --forward localhost:8080 --key tributary.key --memory 512MiB
   tributary serve --listen 203.0.113.5:7000 --forward web=localhost:80 --forward video=localhost:8554 \\
       --priority video=7 --key tributary.key
+  tributary serve --listen 203.0.113.5:7000 --allow any:80,443 --allow '*.example.org' --allow 192.168.1.0/24:22 \\
+      --key tributary.key
 
 What it logs: RUST_LOG=debug for every connection, RUST_LOG=error for failures only; default info.")]
 pub(crate) struct ServeArguments {
@@ -93,8 +95,15 @@ pub(crate) struct ServeArguments {
     #[arg(long, required = true, num_args = 1..)]
     pub(crate) listen: Vec<SocketAddr>,
     /// Where to forward: HOST:PORT, or NAME=HOST:PORT for clients that select it with --listen ADDR=NAME; repeatable
-    #[arg(long, required = true, value_name = "[NAME=]HOST:PORT")]
+    #[arg(long, required_unless_present = "allow", value_name = "[NAME=]HOST:PORT")]
     pub(crate) forward: Vec<Target>,
+    /// Where applications of `connect --socks` and `exec` may connect to: HOST or HOST:PORTS; repeatable [default: nowhere]
+    ///
+    /// HOST is an address, a network such as 192.168.1.0/24 or [fd00::]/8, a name, *.NAME, or `any`; PORTS are ports and
+    /// ranges, such as 80,8000-8999, or all ports without it. Names are resolved here, and the address is judged: one that
+    /// is not public (loopback, private, link-local) needs a rule for itself or its network.
+    #[arg(long, value_name = "HOST[:PORTS]")]
+    pub(crate) allow: Vec<AllowRule>,
     #[command(flatten)]
     pub(crate) memory: MemoryArguments,
     #[command(flatten)]
@@ -107,7 +116,8 @@ pub(crate) struct ServeArguments {
     pub(crate) json: bool,
 }
 
-/// Client end of the proxy: one session over several paths, for every TCP connection to a local address.
+/// Client end of the proxy: one session over several paths, for every TCP connection to a local address, or for every
+/// application with a setting for SOCKS5 or an HTTP proxy.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary connect --path wlan0=203.0.113.5:7000 --path wwan0=203.0.113.5:7000 \\
@@ -118,6 +128,8 @@ pub(crate) struct ServeArguments {
       --key tributary.key
   tributary connect --path 'wlan0=[2001:db8::5]:7000' --path wwan0=video.example:7000 \
       --listen '[::1]:8080' --key tributary.key
+  tributary connect --path auto --server 203.0.113.5:7000 --socks 127.0.0.1:1080 --key tributary.key
+      (then: curl --proxy socks5h://127.0.0.1:1080 https://example.org)
   tributary connect --path auto --path wwan0,metered --server 203.0.113.5:7000 --wait 60 \\
       --listen 127.0.0.1:8080 --key tributary.key
 
@@ -126,8 +138,16 @@ pub(crate) struct ConnectArguments {
     #[command(flatten)]
     pub(crate) paths: PathArguments,
     /// Address for applications to connect to, and the name of the server's target; repeatable
-    #[arg(long, required = true, value_name = "ADDRESS:PORT[=NAME]")]
+    #[arg(long, required_unless_present = "socks", value_name = "ADDRESS:PORT[=NAME]")]
     pub(crate) listen: Vec<Entrance>,
+    /// Address for applications that name their destination by SOCKS5 or HTTP CONNECT; repeatable
+    ///
+    /// Both protocols on one address. The server needs `--allow`; it resolves the names.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) socks: Vec<SocketAddr>,
+    /// Let --socks listen on an address that other machines reach; there is no password
+    #[arg(long, requires = "socks")]
+    pub(crate) socks_remote: bool,
     #[command(flatten)]
     pub(crate) session: SessionArguments,
     /// Print the listening addresses as one JSON object

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tributary_net::proxy::{ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
+use tributary_net::proxy::{AllowRules, ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
 use tributary_net::{Common, Limits, ListenConfig, Session, Stream, connect};
 
 use crate::common::{
@@ -172,8 +172,15 @@ async fn a_sessions_connections_take_half_of_the_shared_memory_and_give_it_back(
         let listen = ListenConfig { addresses: vec!["127.0.0.1:0".parse().unwrap()], common, limits };
         let targets = vec![forward.parse().unwrap()];
         let priorities = PriorityRules::default();
-        let server =
-            Server::bind(ServeConfig { listen, targets, priorities, json_events: None }).await.unwrap();
+        let server = Server::bind(ServeConfig {
+            listen,
+            targets,
+            allow: AllowRules::default(),
+            priorities,
+            json_events: None,
+        })
+        .await
+        .unwrap();
         let connect = client(settings(true), paths(1, server.addresses()[0]));
         let watch = server.watch();
         tokio::spawn(server.run());

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket};
 use tributary_net::proxy::{
-    Entrance, ForwardConfig, Forwarder, PriorityRule, PriorityRules, ServeConfig, Server,
+    AllowRules, ForwardConfig, Forwarder, PriorityRule, PriorityRules, ServeConfig, Server,
 };
 use tributary_net::{Common, Limits, ListenConfig, Session, SessionEventKind, StreamError, connect};
 use tributary_proto::Event;
@@ -110,6 +110,7 @@ async fn proxy(listen: Vec<SocketAddr>, priorities: PriorityRules) -> (Vec<Socke
     let forward = echo().await.to_string();
     let server = Server::bind(ServeConfig {
         listen: server,
+        allow: AllowRules::default(),
         targets: vec![forward.parse().unwrap()],
         priorities: PriorityRules::default(),
         json_events: None,
@@ -117,7 +118,7 @@ async fn proxy(listen: Vec<SocketAddr>, priorities: PriorityRules) -> (Vec<Socke
     let server = server.await.unwrap();
     let connect = client(first_things_first(), paths(2, server.addresses()[0]));
     tokio::spawn(server.run());
-    let listen = listen.into_iter().map(|address| Entrance { address, target: None }).collect();
+    let listen = listen.into_iter().map(|address| format!("{address}").parse().unwrap()).collect();
     let config = ForwardConfig { connect, listen, priorities, json_events: None, wait: None };
     let forwarder = Forwarder::bind(config).await.unwrap();
     let (addresses, session) = (forwarder.addresses(), forwarder.session().unwrap());
@@ -171,6 +172,7 @@ async fn rules_that_could_never_fit_are_refused() {
                 common: settings(false),
                 limits: Limits::default(),
             },
+            allow: AllowRules::default(),
             targets: vec![target.to_string().parse().unwrap()],
             priorities: rules(&[rule.to_owned()]),
             json_events: None,

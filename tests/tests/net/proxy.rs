@@ -9,7 +9,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tributary_net::proxy::{EventLogConfig, ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
+use tributary_net::proxy::{
+    AllowRules, EventLogConfig, ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server,
+};
 use tributary_net::{Limits, ListenConfig, PathConfig, PathState};
 use tributary_testing::HANG;
 
@@ -40,6 +42,7 @@ async fn server(forward: String, listen: &str) -> (SocketAddr, JoinHandle<()>) {
     };
     let server = Server::bind(ServeConfig {
         listen,
+        allow: AllowRules::default(),
         targets: vec![forward.parse().unwrap()],
         priorities: PriorityRules::default(),
         json_events: None,
@@ -119,7 +122,13 @@ async fn an_application_beyond_a_sessions_connections_waits_and_is_reset_at_the_
         };
         let targets = vec![echo().await.to_string().parse().unwrap()];
         let priorities = PriorityRules::default();
-        let server = Server::bind(ServeConfig { listen, targets, priorities, json_events: None });
+        let server = Server::bind(ServeConfig {
+            listen,
+            targets,
+            allow: AllowRules::default(),
+            priorities,
+            json_events: None,
+        });
         let server = server.await.unwrap();
         let mut connect = client(common, paths(2, server.addresses()[0]));
         connect.timeout = Duration::from_millis(500);
@@ -218,6 +227,7 @@ async fn both_ends_log_the_events_of_a_session_from_its_first_path_to_its_end() 
         };
         let server = Server::bind(ServeConfig {
             listen,
+            allow: AllowRules::default(),
             targets: vec![reversing_service().await.to_string().parse().unwrap()],
             priorities: PriorityRules::default(),
             json_events: events_to("serve"),
@@ -316,6 +326,7 @@ async fn errors_name_their_subject() {
     let listen = |common| ListenConfig { addresses: vec![address], common, limits: Limits::default() };
     let serve = |forward: &str| ServeConfig {
         listen: listen(settings(false)),
+        allow: AllowRules::default(),
         targets: vec![forward.parse().unwrap()],
         priorities: PriorityRules::default(),
         json_events: None,

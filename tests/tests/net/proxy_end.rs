@@ -10,7 +10,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tributary_net::proxy::{Drained, ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
+use tributary_net::proxy::{
+    AllowRules, Drained, ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server,
+};
 use tributary_net::{Limits, ListenConfig, Session};
 
 use crate::common::{client, in_time, paths, settings, succeeds};
@@ -47,10 +49,15 @@ async fn proxied(drain: Duration) -> Proxied {
     let addresses = vec!["127.0.0.1:0".parse().unwrap()];
     let listen = ListenConfig { addresses, common: settings(false), limits: Limits::default() };
     let priorities = PriorityRules::default();
-    let server =
-        Server::bind(ServeConfig { listen, targets, priorities: priorities.clone(), json_events: None })
-            .await
-            .unwrap();
+    let server = Server::bind(ServeConfig {
+        listen,
+        targets,
+        allow: AllowRules::default(),
+        priorities: priorities.clone(),
+        json_events: None,
+    })
+    .await
+    .unwrap();
     let config = ForwardConfig {
         connect: client(settings(false), paths(1, server.addresses()[0])),
         listen: vec!["127.0.0.1:0".parse().unwrap()],

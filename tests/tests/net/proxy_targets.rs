@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tributary_net::proxy::{ForwardConfig, Forwarder, PriorityRule, PriorityRules, ServeConfig, Server};
+use tributary_net::proxy::{
+    AllowRules, ForwardConfig, Forwarder, PriorityRule, PriorityRules, ServeConfig, Server,
+};
 use tributary_net::{Limits, ListenConfig};
 
 use crate::common::{client, in_time, paths, settings};
@@ -28,6 +30,7 @@ fn config(targets: &[String], rules: &[&str]) -> ServeConfig {
             common: settings(false),
             limits: Limits::default(),
         },
+        allow: AllowRules::default(),
         targets: targets.iter().map(|target| target.parse().unwrap()).collect(),
         priorities: rules.iter().map(|rule| rule.parse::<PriorityRule>().unwrap()).collect(),
         json_events: None,

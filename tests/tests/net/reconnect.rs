@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tributary_net::proxy::{ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
+use tributary_net::proxy::{AllowRules, ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
 use tributary_net::{ConnectError, Limits, ListenConfig, Listener, PathConfig, Session, connect};
 
 use crate::common::{
@@ -122,8 +122,15 @@ impl Process {
         let priorities = PriorityRules::default();
         let (tell, told) = std::sync::mpsc::channel();
         runtime.spawn(async move {
-            let server =
-                Server::bind(ServeConfig { listen, targets, priorities, json_events: None }).await.unwrap();
+            let server = Server::bind(ServeConfig {
+                listen,
+                targets,
+                allow: AllowRules::default(),
+                priorities,
+                json_events: None,
+            })
+            .await
+            .unwrap();
             tell.send(server.addresses()[0]).unwrap();
             server.run().await;
         });

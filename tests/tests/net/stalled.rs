@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tributary_net::proxy::{ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
+use tributary_net::proxy::{AllowRules, ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
 use tributary_net::{Limits, ListenConfig};
 
 use crate::common::{client, in_time, paths, settings};
@@ -82,7 +82,13 @@ async fn connections_that_nobody_reads_do_not_stop_the_others() {
         };
         let targets = vec![target().await.to_string().parse().unwrap()];
         let priorities = PriorityRules::default();
-        let server = Server::bind(ServeConfig { listen, targets, priorities, json_events: None });
+        let server = Server::bind(ServeConfig {
+            listen,
+            targets,
+            allow: AllowRules::default(),
+            priorities,
+            json_events: None,
+        });
         let server = server.await.unwrap();
         let connect = client(settings(true), paths(2, server.addresses()[0]));
         tokio::spawn(server.run());

@@ -5,18 +5,20 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
+use socket2::SockRef;
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::destination::Destination;
 use super::drain::{Drain, Drained, Ticket};
 use super::event_log::{EventLog, EventLogConfig};
-use super::intake;
 use super::relay::{self, Peer};
+use super::requested::Requested;
 use super::sessions::{Missing, Sessions};
-use super::target::{self, Entrance, TargetName};
+use super::target::{Entrance, Head, LeadsTo, TargetName};
 use super::watch::Watch;
-use super::{PriorityRules, ProxyError};
+use super::{PriorityRules, ProxyError, intake, names};
 use crate::config::ConnectConfig;
 use crate::rate_limited::RateLimited;
 use crate::session::Session;
@@ -31,7 +33,7 @@ pub struct ForwardConfig {
     /// after the old one has ended. `unsent` limits the data of a connection that the proxy holds, in the session and
     /// in sockets together.
     pub connect: ConnectConfig,
-    /// Local addresses for applications, and the server's target of each.
+    /// Local addresses for applications, and where each leads.
     pub listen: Vec<Entrance>,
     /// Which data of this end is sent first: rules by the port that an application connected to, by target, and by
     /// the DSCP of its first packet.
@@ -42,10 +44,22 @@ pub struct ForwardConfig {
     pub wait: Option<Duration>,
 }
 
+/// Sockets of a network namespace whose programs are to use the session.
+#[derive(Debug, Default)]
+pub struct Redirected {
+    /// To these listeners the namespace redirects connections to any destination, which the kernel remembers
+    /// (`SO_ORIGINAL_DST`).
+    pub listeners: Vec<std::net::TcpListener>,
+    /// On these sockets questions to DNS servers arrive.
+    pub names: Vec<std::net::UdpSocket>,
+}
+
 /// The client side, connected and listening.
 #[derive(Debug)]
 pub struct Forwarder {
-    listeners: Vec<(TcpListener, Option<TargetName>)>,
+    listeners: Vec<(TcpListener, LeadsTo)>,
+    redirected: Vec<TcpListener>,
+    names: Vec<UdpSocket>,
     sessions: Arc<Sessions>,
     priorities: PriorityRules,
 }
@@ -60,9 +74,9 @@ impl Forwarder {
     /// [`ProxyError`]: a wrong setting or key, a local port in use; with `wait`, no path within that time.
     pub async fn bind(config: ForwardConfig) -> Result<Self, ProxyError> {
         let mut listeners = Vec::new();
-        for Entrance { address, target } in config.listen {
+        for Entrance { address, leads_to } in config.listen {
             let bound = bind(address, config.priorities.need_code_point()).await;
-            listeners.push((bound.map_err(|error| ProxyError::Bind { address, error })?, target));
+            listeners.push((bound.map_err(|error| ProxyError::Bind { address, error })?, leads_to));
         }
         check_priorities(&config.priorities, &listeners)?;
         let mut connect = config.connect;
@@ -84,7 +98,30 @@ impl Forwarder {
                 tracing::warn!("no path is up yet: {said}; applications are refused until one is");
             }
         }
-        Ok(Self { listeners, sessions: Arc::new(sessions), priorities: config.priorities })
+        Ok(Self {
+            listeners,
+            redirected: Vec::new(),
+            names: Vec::new(),
+            sessions: Arc::new(sessions),
+            priorities: config.priorities,
+        })
+    }
+
+    /// Serves the programs of a network namespace, too.
+    ///
+    /// # Errors
+    /// The system's, when the sockets are no sockets of the kind.
+    pub fn serve_redirected(&mut self, sockets: Redirected) -> std::io::Result<()> {
+        for listener in sockets.listeners {
+            listener.set_nonblocking(true)?;
+            intake::limit_segments(listener.as_fd())?;
+            self.redirected.push(TcpListener::from_std(listener)?);
+        }
+        for socket in sockets.names {
+            socket.set_nonblocking(true)?;
+            self.names.push(UdpSocket::from_std(socket)?);
+        }
+        Ok(())
     }
 
     /// The local addresses, with the ports the system chose.
@@ -119,10 +156,21 @@ impl Forwarder {
         let connections = Arc::new(Drain::new());
         let mut loops = JoinSet::new();
         loops.spawn(self.watch().sample());
-        for (listener, target) in self.listeners {
-            let entrance =
-                Accepting { target, sessions: self.sessions.clone(), priorities: self.priorities.clone() };
-            loops.spawn(entrance.run(listener, connections.clone()));
+        let requested = Arc::new(Requested::new(self.sessions.clone(), self.priorities.clone()));
+        let accepting = |leads_to| Accepting {
+            leads_to,
+            sessions: self.sessions.clone(),
+            priorities: self.priorities.clone(),
+            requested: requested.clone(),
+        };
+        for (listener, leads_to) in self.listeners {
+            loops.spawn(accepting(Way::Listen(leads_to)).run(listener, connections.clone()));
+        }
+        for listener in self.redirected {
+            loops.spawn(accepting(Way::Redirected).run(listener, connections.clone()));
+        }
+        for socket in self.names {
+            loops.spawn(names::answer_all(socket, self.sessions.clone()));
         }
         stop.await;
         loops.shutdown().await;
@@ -133,18 +181,19 @@ impl Forwarder {
     }
 }
 
-fn check_priorities(
-    rules: &PriorityRules,
-    listeners: &[(TcpListener, Option<TargetName>)],
-) -> Result<(), ProxyError> {
+fn check_priorities(rules: &PriorityRules, listeners: &[(TcpListener, LeadsTo)]) -> Result<(), ProxyError> {
     let listening: Vec<u16> =
         listeners.iter().filter_map(|(l, _)| Some(l.local_addr().ok()?.port())).collect();
-    if let Some(port) = rules.ports().find(|port| !listening.contains(port)) {
+    // Applications that choose their destination choose its port.
+    let is_open = listeners.is_empty() || listeners.iter().any(|(_, to)| *to == LeadsTo::Requested);
+    if let Some(port) = rules.ports().find(|port| !is_open && !listening.contains(port)) {
         let problem = format!("no listen address has port {port}; the listen addresses are {listening:?}");
         return Err(ProxyError::Priority(problem));
     }
-    if let Some(name) = rules.targets().find(|name| !listeners.iter().any(|(_, t)| t.as_ref() == Some(name)))
-    {
+    let is_led_to = |name: &TargetName| {
+        listeners.iter().any(|(_, to)| matches!(to, LeadsTo::Target(Some(target)) if target == name))
+    };
+    if let Some(name) = rules.targets().find(|name| !is_led_to(name)) {
         return Err(ProxyError::Priority(format!("no listen address leads to the target `{name}`")));
     }
     Ok(())
@@ -159,11 +208,18 @@ async fn bind(address: SocketAddr, keep_code_points: bool) -> std::io::Result<Tc
     Ok(listener)
 }
 
+/// How connections to a listener find out where they lead.
+enum Way {
+    Listen(LeadsTo),
+    Redirected,
+}
+
 /// State shared by the connections to one local address.
 struct Accepting {
-    target: Option<TargetName>,
+    leads_to: Way,
     sessions: Arc<Sessions>,
     priorities: PriorityRules,
+    requested: Arc<Requested>,
 }
 
 impl Accepting {
@@ -174,12 +230,7 @@ impl Accepting {
             match listener.accept().await {
                 Ok((tcp, _)) => {
                     relay::prepare(&tcp);
-                    let needed = self.priorities.need_code_point();
-                    let dscp = needed.then(|| crate::sockopt::opening_code_point(tcp.as_fd()));
-                    let priority = self.priorities.of(port, self.target.as_ref(), dscp.flatten());
-                    let head = target::head(self.target.as_ref());
-                    let (sessions, ticket) = (self.sessions.clone(), connections.ticket());
-                    tokio::spawn(forward(tcp, sessions, (priority, head), ticket));
+                    self.take(tcp, port, connections.ticket());
                 }
                 Err(error) => {
                     failures.tell(|more| {
@@ -191,6 +242,36 @@ impl Accepting {
             }
         }
     }
+
+    /// Starts to serve an accepted connection.
+    fn take(&self, tcp: TcpStream, port: u16, ticket: Ticket) {
+        let needed = self.priorities.need_code_point();
+        let dscp = needed.then(|| crate::sockopt::opening_code_point(tcp.as_fd())).flatten();
+        match &self.leads_to {
+            Way::Listen(LeadsTo::Target(target)) => {
+                let priority = self.priorities.of(port, target.as_ref(), dscp);
+                let head = Head::Target(target.clone()).encode();
+                tokio::spawn(forward(tcp, self.sessions.clone(), (priority, head), ticket));
+            }
+            Way::Listen(LeadsTo::Requested) => {
+                tokio::spawn(self.requested.clone().serve(tcp, dscp, ticket));
+            }
+            Way::Redirected => {
+                if let Some(destination) = original_destination(&tcp) {
+                    tokio::spawn(self.requested.clone().serve_redirected(tcp, destination, ticket));
+                }
+            }
+        }
+    }
+}
+
+/// The destination of a redirected connection; `None` for a connection to the listener itself.
+fn original_destination(tcp: &TcpStream) -> Option<Destination> {
+    let socket = SockRef::from(tcp);
+    let local = tcp.local_addr().ok()?;
+    let original = if local.is_ipv4() { socket.original_dst_v4() } else { socket.original_dst_v6() };
+    let original = original.ok()?.as_socket()?;
+    (original != local).then(|| original.into())
 }
 
 async fn forward(

@@ -10,6 +10,7 @@
 //! therefore slow down the others.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -55,8 +56,12 @@ pub(super) fn limit_segments(listener: BorrowedFd<'_>) -> io::Result<()> {
 
 /// Connects to the first of a name's addresses that answers. Segments are limited as in [`limit_segments`].
 pub(super) async fn connect(name: (String, u16)) -> io::Result<TcpStream> {
-    let addresses = dial::in_turn(tokio::net::lookup_host(name).await?);
-    let outcome = dial::race(addresses, |address| async move {
+    connect_to(tokio::net::lookup_host(name).await?).await
+}
+
+/// Connects to the first of these addresses that answers.
+pub(super) async fn connect_to(addresses: impl Iterator<Item = SocketAddr>) -> io::Result<TcpStream> {
+    let outcome = dial::race(dial::in_turn(addresses), |address| async move {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         limit_segments(socket.as_fd())?;
         socket.connect(address).await

@@ -33,12 +33,15 @@ const PROBES: u32 = 6;
 /// Time to deliver data that had arrived before the session ended.
 const AFTER_THE_END: Duration = Duration::from_secs(30);
 
-/// Codes of streams that were reset, as `docs/wire-format.md` lists them.
+/// Codes of streams that were reset, as `docs/wire-proxy.md` lists them.
 pub(super) const CODE_UNREACHABLE: u32 = 1;
 pub(super) const CODE_UNKNOWN_TARGET: u32 = 2;
 pub(super) const CODE_ENDING: u32 = 3;
 const CODE_BROKEN: u32 = 4;
 pub(super) const CODE_NO_MEMORY: u32 = 5;
+pub(super) const CODE_REFUSED: u32 = 6;
+pub(super) const CODE_NOT_ALLOWED: u32 = 7;
+pub(super) const CODE_NO_NAME: u32 = 8;
 
 /// The meaning of a code for the user of the other end; `None` if there is nothing to report.
 pub(super) fn meaning(code: u32) -> Option<&'static str> {
@@ -51,6 +54,11 @@ pub(super) fn meaning(code: u32) -> Option<&'static str> {
             "the server has no memory or no place left for more connections of this client; its log says which",
         ),
         CODE_ENDING => Some("the other end is shutting down"),
+        CODE_REFUSED => Some("the destination refused the connection"),
+        CODE_NOT_ALLOWED => {
+            Some("the server does not allow this destination; its operator can, with --allow")
+        }
+        CODE_NO_NAME => Some("the server cannot resolve the name"),
         _ => None,
     }
 }
@@ -83,10 +91,15 @@ impl RelayError {
     /// The code with which the other end abandoned the stream.
     pub(super) fn code(&self) -> Option<u32> {
         let Self::Stream(error) = self else { return None };
-        match error.get_ref()?.downcast_ref()? {
-            StreamError::Abandoned(code) => Some(*code),
-            _ => None,
-        }
+        code_of(error)
+    }
+}
+
+/// The code with which the other end abandoned the stream that could not be read or written.
+pub(super) fn code_of(error: &io::Error) -> Option<u32> {
+    match error.get_ref()?.downcast_ref()? {
+        StreamError::Abandoned(code) => Some(*code),
+        _ => None,
     }
 }
 

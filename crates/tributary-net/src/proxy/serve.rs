@@ -1,20 +1,26 @@
-//! The server side of the proxy: every stream becomes a TCP connection to the target that it names.
+//! The server side of the proxy: every stream becomes a TCP connection to the target or destination that it names.
+
+mod destinations;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+use destinations::{DestinationError, Destinations, SessionNames};
+
+use super::allow::AllowRules;
 use super::drain::{self, Drain, Drained, Ticket};
 use super::event_log::{EventLog, EventLogConfig};
 use super::intake;
 use super::relay::{self, CODE_ENDING, CODE_NO_MEMORY, CODE_UNKNOWN_TARGET, CODE_UNREACHABLE, Peer};
-use super::target::{self, HeadError, Target, TargetName};
-use super::watch::Watch;
+use super::target::{Head, HeadError, Target, TargetName};
+use super::watch::{DestinationOpen, Watch};
 use super::{PriorityRules, ProxyError};
 use crate::config::ListenConfig;
 use crate::listener::Listener;
@@ -36,8 +42,10 @@ const FEW_TARGETS: usize = 512;
 pub struct ServeConfig {
     /// Addresses and settings for incoming sessions.
     pub listen: ListenConfig,
-    /// One target, or several of which at most one has no name.
+    /// One target, or several of which at most one has no name; none only with `allow`.
     pub targets: Vec<Target>,
+    /// Destinations that applications may choose; the default allows none.
+    pub allow: AllowRules,
     /// Which data of this end is sent first: rules by the target's port or name.
     pub priorities: PriorityRules,
     /// File that gets a line of JSON for every event of the sessions.
@@ -63,6 +71,10 @@ struct Targets {
     /// Log of targets that are unreachable, and log of all other failures.
     failures: Vec<RateLimited>,
     unknown: RateLimited,
+    destinations: Destinations,
+    not_allowed: RateLimited,
+    /// For the status: the destinations of open connections.
+    watch: Watch,
     /// Connections to targets, shared by session and by client address.
     places: Shares,
 }
@@ -84,6 +96,8 @@ enum OpenError {
         "no place for another connection to a target: {0}; the descriptor limit sets their number (ulimit -n)"
     )]
     Crowd(#[from] Full),
+    #[error("{from}: {error}")]
+    Destination { from: SocketAddr, error: DestinationError },
     #[error("target {target} is unreachable: {error}")]
     Unreachable { target: String, error: std::io::Error, index: usize },
 }
@@ -96,8 +110,8 @@ impl Server {
     /// # Errors
     /// [`ProxyError`].
     pub async fn bind(config: ServeConfig) -> Result<Self, ProxyError> {
+        let targets = Targets::new(config.targets, config.allow, config.priorities)?;
         let most = places_for_targets(sockopt::raise_descriptor_limit().ok());
-        let targets = Arc::new(Targets::new(config.targets, config.priorities, Shares::new(most))?);
         let mut listen = config.listen;
         let unsent = &mut listen.common.session.unsent;
         *unsent = intake::of_the_session(*unsent);
@@ -110,6 +124,8 @@ impl Server {
         };
         let listener = Listener::bind_keeping_events(listen, log.is_some()).await?;
         let watch = Watch::new(Some(listener.budget()));
+        let targets = Targets { places: Shares::new(most), watch: watch.clone(), ..targets };
+        let targets = Arc::new(targets);
         Ok(Self { listener, targets, watch, log })
     }
 
@@ -179,6 +195,7 @@ async fn serve_session(
     targets: Arc<Targets>,
     connections: Arc<Drain>,
 ) -> u64 {
+    let names = SessionNames::default();
     loop {
         tokio::select! {
             stream = session.accept_stream() => {
@@ -188,7 +205,8 @@ async fn serve_session(
                     continue;
                 }
                 let sources = [Source::of(from)].into_iter().chain(session.tag().map(Source::Session)).collect();
-                tokio::spawn(serve_stream(stream, targets.clone(), sources, connections.ticket()));
+                let client = Client { from, sources, names: names.clone() };
+                tokio::spawn(serve_stream(stream, targets.clone(), client, connections.ticket()));
             }
             deadline = connections.closing() => return drain::close(&session, deadline).await,
         }
@@ -207,9 +225,27 @@ fn name(session: &Session) -> String {
     session.name().unwrap_or_default()
 }
 
-/// Serves one stream of a session; its connection to the target counts for these sources.
-async fn serve_stream(mut stream: Stream, targets: Arc<Targets>, sources: Vec<Source>, mut ticket: Ticket) {
-    let place = targets.places.enter(&sources).map_err(OpenError::from);
+/// Whose stream it is.
+struct Client {
+    /// The address of the session's first connection.
+    from: SocketAddr,
+    /// What its connections and lookups count for.
+    sources: Vec<Source>,
+    names: SessionNames,
+}
+
+/// What a stream gets.
+enum Opened {
+    Target(TcpStream),
+    /// The client waits for a byte that says so.
+    Destination(TcpStream, DestinationOpen),
+    /// The answer to a lookup.
+    Answer(Vec<u8>),
+}
+
+/// Serves one stream of a session.
+async fn serve_stream(mut stream: Stream, targets: Arc<Targets>, client: Client, mut ticket: Ticket) {
+    let place = targets.places.enter(&client.sources).map_err(OpenError::from);
     let place = place.and_then(|place| Ok((place, stream.carried_on().ok_or(OpenError::NoMemory)?)));
     let _place = match place {
         Ok(place) => place,
@@ -220,22 +256,33 @@ async fn serve_stream(mut stream: Stream, targets: Arc<Targets>, sources: Vec<So
     };
     let ended = stream.session_ended();
     let opened = tokio::select! {
-        opened = targets.open(&mut stream) => opened,
+        opened = targets.open(&mut stream, &client) => opened,
         () = ticket.cut() => return stream.reset(CODE_ENDING),
         // A session whose memory is needed must not hold it until a silent target has been given up.
         () = ended.given_up() => return,
     };
-    match opened {
-        Ok(tcp) => {
-            relay::prepare(&tcp);
-            if let Err(error) = relay::relay(tcp, stream, Peer::Target, &mut ticket).await {
-                tracing::debug!(%error, "connection reset");
+    let (tcp, _shown) = match opened {
+        Ok(Opened::Target(tcp)) => (tcp, None),
+        Ok(Opened::Destination(tcp, shown)) => {
+            if stream.write_chunk(Bytes::from_static(&[0])).await.is_err() {
+                return;
             }
+            (tcp, Some(shown))
+        }
+        Ok(Opened::Answer(answer)) => {
+            if stream.write_chunk(answer.into()).await.is_ok() {
+                let _ = stream.finish();
+            }
+            return;
         }
         Err(error) => {
             targets.tell(&error);
-            stream.reset(error.code());
+            return stream.reset(error.code());
         }
+    };
+    relay::prepare(&tcp);
+    if let Err(error) = relay::relay(tcp, stream, Peer::Target, &mut ticket).await {
+        tracing::debug!(%error, "connection reset");
     }
 }
 
@@ -243,6 +290,7 @@ impl OpenError {
     fn code(&self) -> u32 {
         match self {
             Self::Unreachable { .. } => CODE_UNREACHABLE,
+            Self::Destination { error, .. } => error.code(),
             Self::NoMemory | Self::Crowd(_) => CODE_NO_MEMORY,
             _ => CODE_UNKNOWN_TARGET,
         }
@@ -250,9 +298,9 @@ impl OpenError {
 }
 
 impl Targets {
-    fn new(targets: Vec<Target>, priorities: PriorityRules, places: Shares) -> Result<Self, ProxyError> {
-        if targets.is_empty() {
-            return Err(ProxyError::Targets("none was given".to_owned()));
+    fn new(targets: Vec<Target>, allow: AllowRules, priorities: PriorityRules) -> Result<Self, ProxyError> {
+        if targets.is_empty() && allow.is_empty() {
+            return Err(ProxyError::Targets("none was given, and no destination is allowed".to_owned()));
         }
         for (n, target) in targets.iter().enumerate() {
             if targets[..n].iter().any(|other| other.name == target.name) {
@@ -268,7 +316,10 @@ impl Targets {
                            or a target's name, or give the rule to the client";
             return Err(ProxyError::Priority(problem.to_owned()));
         }
-        if let Some(port) = priorities.ports().find(|port| !targets.iter().any(|t| t.port == *port)) {
+        // Applications choose the ports of allowed destinations.
+        if let Some(port) =
+            priorities.ports().find(|port| allow.is_empty() && !targets.iter().any(|t| t.port == *port))
+        {
             let ports: Vec<u16> = targets.iter().map(|target| target.port).collect();
             return Err(ProxyError::Priority(format!(
                 "nothing is forwarded to port {port}, only to {ports:?}"
@@ -280,16 +331,41 @@ impl Targets {
             return Err(ProxyError::Priority(format!("there is no target `{name}`")));
         }
         let failures = targets.iter().map(|_| RateLimited::default()).collect();
-        Ok(Self { targets, priorities, within: CONNECT, failures, unknown: RateLimited::default(), places })
+        Ok(Self {
+            targets,
+            priorities,
+            within: CONNECT,
+            failures,
+            unknown: RateLimited::default(),
+            destinations: Destinations::new(allow),
+            not_allowed: RateLimited::default(),
+            watch: Watch::new(None),
+            places: Shares::new(FEW_TARGETS),
+        })
     }
 
-    /// Connects a stream to the target named in the stream's head.
-    async fn open(&self, stream: &mut Stream) -> Result<TcpStream, OpenError> {
-        let name = timeout(CONNECT, target::read_head(stream)).await.map_err(|_| OpenError::NoHead)??;
-        let index = self.find(name.as_ref())?;
-        let target = &self.targets[index];
-        stream.set_priority(self.priorities.of(target.port, target.name.as_ref(), None));
-        self.connect(index).await
+    /// Does what the stream's head asks for.
+    async fn open(&self, stream: &mut Stream, client: &Client) -> Result<Opened, OpenError> {
+        let asker = (&*client.names, client.sources.as_slice());
+        let refused = |error| OpenError::Destination { from: client.from, error };
+        match timeout(CONNECT, Head::read(stream)).await.map_err(|_| OpenError::NoHead)?? {
+            Head::Target(name) => {
+                let index = self.find(name.as_ref())?;
+                let target = &self.targets[index];
+                stream.set_priority(self.priorities.of(target.port, target.name.as_ref(), None));
+                Ok(Opened::Target(self.connect(index).await?))
+            }
+            Head::Destination(destination) => {
+                stream.set_priority(self.priorities.of(destination.port, None, None));
+                let shown = self.watch.open(&destination);
+                let tcp = self.destinations.connect(&destination, asker, self.within).await;
+                Ok(Opened::Destination(tcp.map_err(refused)?, shown))
+            }
+            Head::Lookup(name) => {
+                let addresses = self.destinations.lookup(&name, asker, self.within).await;
+                Ok(Opened::Answer(destinations::encode(&addresses.map_err(refused)?)))
+            }
+        }
     }
 
     /// Connects to a target.
@@ -314,6 +390,7 @@ impl Targets {
     fn tell(&self, error: &OpenError) {
         let limited = match error {
             OpenError::Unreachable { index, .. } => &self.failures[*index],
+            OpenError::Destination { error: DestinationError::NotAllowed { .. }, .. } => &self.not_allowed,
             _ => &self.unknown,
         };
         limited.tell(|more| tracing::warn!("connection refused: {error}{more}"));
@@ -340,7 +417,7 @@ mod tests {
     async fn a_connection_attempt_to_a_silent_target_ends_after_the_time_limit() {
         let (_silent, address) = silent_listener().await;
         let targets = vec![address.to_string().parse().unwrap()];
-        let mut targets = Targets::new(targets, PriorityRules::default(), Shares::new(1)).unwrap();
+        let mut targets = Targets::new(targets, AllowRules::default(), PriorityRules::default()).unwrap();
         assert_eq!(targets.within, CONNECT);
         targets.within = Duration::from_millis(100);
         let error = targets.connect(0).await.unwrap_err();

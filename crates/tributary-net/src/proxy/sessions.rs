@@ -166,8 +166,10 @@ impl Sessions {
         self.current().filter(|session| session.has_subflow() && session.streams_left() > 0)
     }
 
-    /// The open session for a local connection, which waits while one is being connected.
-    pub(super) async fn get(&self, tcp: &TcpStream) -> Result<Session, Refused> {
+    /// The open session for a local connection, which waits while one is being connected. A question for a name has no
+    /// connection.
+    pub(super) async fn get<'a>(&self, tcp: impl Into<Option<&'a TcpStream>>) -> Result<Session, Refused> {
+        let tcp = tcp.into();
         // After a suspend of this machine the server may have dropped the session; it would reset the connection.
         if let Some(session) = self.current() {
             session.catch_up();
@@ -201,7 +203,7 @@ impl Sessions {
                 }
                 () = has_subflow => {}
                 _ = look.tick() => {
-                    if has_left(tcp) {
+                    if tcp.is_some_and(has_left) {
                         return Err(Refused::Left);
                     }
                 }
@@ -211,14 +213,20 @@ impl Sessions {
 
     /// A place among the waiting connections. Other machines share them by address; this machine's own applications
     /// are one user's.
-    fn place(&self, tcp: &TcpStream) -> Result<Held, Refused> {
-        let other = tcp.peer_addr().ok().filter(|peer| !peer.ip().to_canonical().is_loopback());
+    fn place(&self, tcp: Option<&TcpStream>) -> Result<Held, Refused> {
+        let other =
+            tcp.and_then(|tcp| tcp.peer_addr().ok()).filter(|peer| !peer.ip().to_canonical().is_loopback());
         Ok(self.places.enter(other.map(Source::of).as_slice())?)
     }
 
     /// A stream for a local connection. If the chosen session ends before the stream is open, the next session is
     /// tried once.
-    pub(super) async fn open(&self, tcp: &TcpStream, priority: u8) -> Result<Stream, Refused> {
+    pub(super) async fn open<'a>(
+        &self,
+        tcp: impl Into<Option<&'a TcpStream>>,
+        priority: u8,
+    ) -> Result<Stream, Refused> {
+        let tcp = tcp.into();
         let mut ended = String::new();
         for _ in 0..2 {
             let session = self.get(tcp).await?;
@@ -234,7 +242,7 @@ impl Sessions {
     async fn open_on(
         &self,
         session: &Session,
-        tcp: &TcpStream,
+        tcp: Option<&TcpStream>,
         priority: u8,
     ) -> Result<Result<Stream, SessionClosed>, Refused> {
         let mut opening = std::pin::pin!(session.open_stream(priority));
@@ -252,7 +260,7 @@ impl Sessions {
                 opened = &mut opening => return Ok(opened),
                 () = &mut patience => return Err(Refused::Full(session.most_streams())),
                 _ = look.tick() => {
-                    if has_left(tcp) {
+                    if tcp.is_some_and(has_left) {
                         return Err(Refused::Left);
                     }
                 }

@@ -1,7 +1,8 @@
 //! Targets by name: the server forwards to one or several, and the client's local address selects one of them.
 //!
 //! Every stream of the proxy begins with the length of the target's name (one byte) and the name in UTF-8. Length
-//! zero means the server's only or unnamed target. Source: `docs/wire-format.md`, Proxy.
+//! zero means the server's only or unnamed target. Other values of the first byte are requests of an application that
+//! names its destination. Source: `docs/wire-proxy.md`.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -10,8 +11,13 @@ use std::str::FromStr;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use super::destination::{Destination, Host, HostName, MAX_NAME as MAX_HOST};
+
 /// Longest name of a target.
 const MAX_NAME: usize = 32;
+/// First byte of a stream to a destination, and of a question for the addresses of a name.
+const DESTINATION: u8 = 0x40;
+const LOOKUP: u8 = 0x41;
 
 /// Name of a target: 1 to 32 characters of `a-z`, `A-Z`, `0-9`, `-` and `_`; the first is a letter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,8 +39,51 @@ pub struct Target {
 pub struct Entrance {
     /// The local address.
     pub address: SocketAddr,
-    /// The target; `None` for the server's only or unnamed one.
-    pub target: Option<TargetName>,
+    /// Where its connections lead.
+    pub leads_to: LeadsTo,
+}
+
+/// Where the connections to a local address lead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeadsTo {
+    /// To a target; `None`: the server's only or unnamed one.
+    Target(Option<TargetName>),
+    /// Where each application asks to be connected by SOCKS5 or HTTP CONNECT.
+    Requested,
+}
+
+impl Entrance {
+    /// A local address for applications that name their destination, by SOCKS5 or HTTP CONNECT. There is no password, so
+    /// an address other than loopback needs `remote`.
+    ///
+    /// # Errors
+    /// [`TargetError::Remote`].
+    pub fn requested(address: SocketAddr, remote: bool) -> Result<Self, TargetError> {
+        if !remote && !address.ip().to_canonical().is_loopback() {
+            return Err(TargetError::Remote(address));
+        }
+        Ok(Self { address, leads_to: LeadsTo::Requested })
+    }
+
+    /// The name of the target to which it leads.
+    #[must_use]
+    pub fn target(&self) -> Option<&TargetName> {
+        match &self.leads_to {
+            LeadsTo::Target(name) => name.as_ref(),
+            LeadsTo::Requested => None,
+        }
+    }
+}
+
+/// What a stream is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Head {
+    /// A connection to a target.
+    Target(Option<TargetName>),
+    /// A connection to a destination.
+    Destination(Destination),
+    /// The addresses of a name.
+    Lookup(HostName),
 }
 
 /// Why a target or an entrance is refused.
@@ -52,6 +101,12 @@ pub enum TargetError {
         "listen address `{0}`: expected ADDRESS:PORT or ADDRESS:PORT=NAME, for example 127.0.0.1:8080=video"
     )]
     Entrance(String),
+    /// Other machines reach the address.
+    #[error(
+        "other machines reach {0}, and there is no password: use 127.0.0.1 or [::1], or add --socks-remote to let every \
+         machine that reaches it use the server"
+    )]
+    Remote(SocketAddr),
 }
 
 /// Why the head of a stream is refused.
@@ -117,31 +172,65 @@ impl FromStr for Entrance {
             None => (text, None),
         };
         let address = address.parse().map_err(|_| TargetError::Entrance(text.to_owned()))?;
-        Ok(Self { address, target })
+        Ok(Self { address, leads_to: LeadsTo::Target(target) })
     }
 }
 
-/// The first bytes of a stream to this target.
-pub(super) fn head(target: Option<&TargetName>) -> Vec<u8> {
-    let name = target.map_or("", |name| &name.0).as_bytes();
-    [&[name.len() as u8], name].concat()
+impl Head {
+    /// The first bytes of the stream.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let counted = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
+        match self {
+            Self::Target(name) => counted(name.as_ref().map_or("", |name| &name.0)),
+            Self::Destination(Destination { host, port }) => {
+                [&[DESTINATION][..], &counted(&host.to_string()), &port.to_be_bytes()].concat()
+            }
+            Self::Lookup(name) => [&[LOOKUP][..], &counted(name.as_str())].concat(),
+        }
+    }
+
+    /// Reads the first bytes of a stream.
+    pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<Self, HeadError> {
+        match stream.read_u8().await? {
+            DESTINATION => {
+                let host: Host = read_text(stream, MAX_HOST).await?.parse().map_err(|_| HeadError::Name)?;
+                let port = stream.read_u16().await?;
+                if port == 0 {
+                    Err(HeadError::Name)
+                } else {
+                    Ok(Self::Destination(Destination { host, port }))
+                }
+            }
+            LOOKUP => {
+                let name = read_text(stream, MAX_HOST).await?;
+                Ok(Self::Lookup(name.parse().map_err(|_| HeadError::Name)?))
+            }
+            0 => Ok(Self::Target(None)),
+            length => {
+                let name = read_bytes(stream, usize::from(length), MAX_NAME).await?;
+                Ok(Self::Target(Some(name.parse().map_err(|_| HeadError::Name)?)))
+            }
+        }
+    }
 }
 
-/// Reads the first bytes of a stream.
-pub(super) async fn read_head(
-    stream: &mut (impl AsyncRead + Unpin),
-) -> Result<Option<TargetName>, HeadError> {
+/// Reads a text after one byte with its length.
+async fn read_text(stream: &mut (impl AsyncRead + Unpin), most: usize) -> Result<String, HeadError> {
     let length = usize::from(stream.read_u8().await?);
-    if length > MAX_NAME {
+    read_bytes(stream, length, most).await
+}
+
+async fn read_bytes(
+    stream: &mut (impl AsyncRead + Unpin),
+    length: usize,
+    most: usize,
+) -> Result<String, HeadError> {
+    if length > most {
         return Err(HeadError::Name);
     }
-    let mut name = vec![0; length];
-    stream.read_exact(&mut name).await?;
-    if name.is_empty() {
-        return Ok(None);
-    }
-    let name = std::str::from_utf8(&name).ok().and_then(|name| name.parse().ok());
-    name.map(Some).ok_or(HeadError::Name)
+    let mut bytes = vec![0; length];
+    stream.read_exact(&mut bytes).await?;
+    String::from_utf8(bytes).map_err(|_| HeadError::Name)
 }
 
 #[cfg(test)]
@@ -155,8 +244,8 @@ mod tests {
         assert_eq!(target.name.unwrap().to_string(), "video");
         assert_eq!("localhost:80".parse::<Target>().unwrap().name, None);
         let entrance: Entrance = "[::1]:8080=web-2".parse().unwrap();
-        assert_eq!(entrance.target.unwrap().to_string(), "web-2");
-        assert_eq!("127.0.0.1:1".parse::<Entrance>().unwrap().target, None);
+        assert_eq!(entrance.target().unwrap().to_string(), "web-2");
+        assert_eq!("127.0.0.1:1".parse::<Entrance>().unwrap().target(), None);
     }
 
     #[test]
@@ -174,14 +263,45 @@ mod tests {
 
     #[tokio::test]
     async fn valid_heads_are_read_and_others_are_refused() {
-        for name in [None, Some("video".parse().unwrap())] {
-            let bytes = [head(name.as_ref()), b"GET /".to_vec()].concat();
+        let destination =
+            |host: &str| Head::Destination(Destination { host: host.parse().unwrap(), port: 443 });
+        for head in [
+            Head::Target(None),
+            Head::Target(Some("video".parse().unwrap())),
+            destination("2001:db8::1"),
+            destination("a.org"),
+            Head::Lookup("a.org".parse().unwrap()),
+        ] {
+            let bytes = [head.encode(), b"GET /".to_vec()].concat();
             let mut rest = bytes.as_slice();
-            assert_eq!(read_head(&mut rest).await.unwrap(), name);
+            assert_eq!(Head::read(&mut rest).await.unwrap(), head);
             assert_eq!(rest, b"GET /");
         }
-        for bytes in [&b""[..], b"GET / HTTP/1.1", b"\x05vide", b"\x02\xff\xff", b"\x01=", b"\xff"] {
-            assert!(read_head(&mut &bytes[..]).await.is_err(), "{bytes:?}");
+        for bytes in [
+            &b""[..],
+            b"GET / HTTP/1.1",
+            b"\x05vide",
+            b"\x02\xff\xff",
+            b"\x01=",
+            b"\xff",
+            b"\x40\x01a\0",
+            b"\x40\x01a\0\0",
+            b"\x40\x00\x01\xbb",
+            b"\x40\x01 \x01\xbb",
+            b"\x41\xff",
+        ] {
+            assert!(Head::read(&mut &bytes[..]).await.is_err(), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_other_machines_reach_needs_permission() {
+        for (address, is_loopback) in
+            [("127.0.0.1:1", true), ("[::1]:1", true), ("0.0.0.0:1", false), ("[::]:1", false)]
+        {
+            let address = address.parse().unwrap();
+            assert_eq!(Entrance::requested(address, false).is_ok(), is_loopback);
+            Entrance::requested(address, true).unwrap();
         }
     }
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tributary_types::PathId;
 
+use super::destination::Destination;
 use crate::budget::{Budget, MemorySnapshot};
 use crate::paths::PathState;
 use crate::session::Session;
@@ -18,6 +19,8 @@ use crate::shared::Shared;
 
 /// Time between two samples. A silence of at least this length is logged.
 const SAMPLE: Duration = Duration::from_secs(1);
+/// Number of destinations in a snapshot.
+const MOST_DESTINATIONS: usize = 32;
 
 /// The status of a proxy, as `docs/guide/status.md` describes it.
 #[derive(Clone, Debug, Serialize)]
@@ -28,6 +31,17 @@ pub struct Snapshot {
     pub memory: Option<MemorySnapshot>,
     /// Open sessions.
     pub sessions: Vec<SessionSnapshot>,
+    /// Destinations that applications chose and that have connections now: those with the most, at most 32.
+    pub destinations: Vec<DestinationSnapshot>,
+}
+
+/// The connections to one destination.
+#[derive(Clone, Debug, Serialize)]
+pub struct DestinationSnapshot {
+    /// Host and port, as the application named them.
+    pub destination: String,
+    /// Connections open now, and those that are being opened.
+    pub connections: usize,
 }
 
 /// One session.
@@ -89,6 +103,23 @@ struct Inner {
     sessions: Mutex<Vec<Watched>>,
     /// Client: the bytes of its radios in sessions that have ended.
     radios: Mutex<Radios>,
+    destinations: Mutex<BTreeMap<Destination, usize>>,
+}
+
+/// A connection to a destination, shown until it is dropped.
+#[derive(Debug)]
+pub(super) struct DestinationOpen(Arc<Inner>, Destination);
+
+impl Drop for DestinationOpen {
+    fn drop(&mut self) {
+        let mut open = self.0.destinations();
+        if let Some(count) = open.get_mut(&self.1) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.1);
+            }
+        }
+    }
 }
 
 struct Watched {
@@ -128,6 +159,7 @@ impl Watch {
             budget,
             sessions: Mutex::default(),
             radios: Mutex::default(),
+            destinations: Mutex::default(),
         }))
     }
 
@@ -144,6 +176,12 @@ impl Watch {
         let before = self.0.radios().clone();
         let (sampled, paths) = (Instant::now(), HashMap::new());
         sessions.push(Watched { shared, peer, sampled, paths, totals: before.clone(), before });
+    }
+
+    /// Shows a connection to this destination.
+    pub(super) fn open(&self, destination: &Destination) -> DestinationOpen {
+        *self.0.destinations().entry(destination.clone()).or_default() += 1;
+        DestinationOpen(self.0.clone(), destination.clone())
     }
 
     fn sessions(&self) -> MutexGuard<'_, Vec<Watched>> {
@@ -172,11 +210,28 @@ impl Watch {
     pub fn snapshot(&self) -> Snapshot {
         let sessions = self.sessions().iter().filter_map(Watched::snapshot).collect();
         let memory = self.0.budget.as_ref().map(|budget| budget.snapshot());
-        Snapshot { uptime_s: self.0.began.elapsed().as_secs_f64(), memory, sessions }
+        let destinations = self.0.destination_snapshots();
+        Snapshot { uptime_s: self.0.began.elapsed().as_secs_f64(), memory, sessions, destinations }
     }
 }
 
 impl Inner {
+    fn destinations(&self) -> MutexGuard<'_, BTreeMap<Destination, usize>> {
+        self.destinations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn destination_snapshots(&self) -> Vec<DestinationSnapshot> {
+        let open = self.destinations();
+        let mut most: Vec<_> = open.iter().collect();
+        most.sort_by_key(|(_, connections)| std::cmp::Reverse(**connections));
+        let shown = most.into_iter().take(MOST_DESTINATIONS);
+        let snapshot = |(destination, connections): (&Destination, &usize)| DestinationSnapshot {
+            destination: destination.to_string(),
+            connections: *connections,
+        };
+        shown.map(snapshot).collect()
+    }
+
     fn radios(&self) -> MutexGuard<'_, Radios> {
         self.radios.lock().unwrap_or_else(PoisonError::into_inner)
     }

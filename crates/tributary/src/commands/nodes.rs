@@ -223,7 +223,7 @@ fn run<T: Settings>(
 ) -> Result<ExitCode> {
     let flags = toml::Table::try_from(flags).context("the flags")?;
     let config: T = load(file.as_deref(), flags)?;
-    proxy::start_log()?;
+    proxy::start_log(proxy::LOG)?;
     // The node's devices and sockets are made with the program's privileges, every thread after them without.
     let privileges = Privileges::new(user.user.as_deref(), Needs::default())?;
     let node = start(&config, &privileges)?;

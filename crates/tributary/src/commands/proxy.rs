@@ -2,7 +2,7 @@
 
 use super::{status, stop};
 use crate::cli::{ConnectArguments, ServeArguments, SessionArguments};
-use crate::paths;
+use crate::paths::{self, PathArguments};
 use anyhow::{Context, Result};
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use tracing_subscriber::EnvFilter;
 use tributary_cli::output;
 use tributary_net::privileges::{Needs, Privileges};
 use tributary_net::proxy::{
-    EventLogConfig, ForwardConfig, Forwarder, PriorityRule, PriorityRules, ServeConfig, Server,
+    Entrance, EventLogConfig, ForwardConfig, Forwarder, PriorityRule, PriorityRules, ServeConfig, Server,
 };
 use tributary_net::{Common, ConnectConfig, Key, ListenConfig, Local};
 
@@ -23,7 +23,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// is 61. A round trip through the proxy needs two looks at each end.
 const EVENT_INTERVAL: u32 = 11;
 /// Log level when `RUST_LOG` is not set.
-const LOG: &str = "warn,tributary=info,tributary_net=info,tributary_dash=info";
+pub(super) const LOG: &str = "warn,tributary=info,tributary_net=info,tributary_dash=info";
 /// Default scheduler, without and with priorities.
 const SCHEDULER: &str = "fbdt";
 const WITH_PRIORITIES: &str = "avira+fbdt";
@@ -38,7 +38,8 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<ExitCode> {
     let privileges = Privileges::new(user(&arguments.session), needs(&listen.common))?;
     privileges.begin(Needs::of_ports(&listen.addresses))?;
     until_stopped(&privileges, async {
-        let config = ServeConfig { listen, targets: arguments.forward, priorities, json_events };
+        let allow = arguments.allow.into_iter().collect();
+        let config = ServeConfig { listen, targets: arguments.forward, allow, priorities, json_events };
         let server = Server::bind(config).await?;
         privileges.finish()?;
         announce(server.addresses(), arguments.json)?;
@@ -71,14 +72,13 @@ pub(super) fn until_stopped(
 }
 
 pub(crate) fn connect(arguments: ConnectArguments) -> Result<ExitCode> {
-    let wait = arguments.paths.wait();
-    let common = paths::with_wait(common(&arguments.session)?, wait);
-    let paths = arguments.paths.paths()?;
+    let mut listen = arguments.listen;
+    for address in arguments.socks {
+        listen.push(Entrance::requested(address, arguments.socks_remote)?);
+    }
+    let config = forward_config(&arguments.paths, &arguments.session, listen)?;
+    let paths = &config.connect.paths;
     let is_bound = paths.iter().any(|path| matches!(path.local, Local::Interface(_) | Local::Auto));
-    let connect = ConnectConfig { paths, common, timeout: CONNECT };
-    let priorities = priorities(&arguments.session)?;
-    let json_events = json_events(&arguments.session);
-    let config = ForwardConfig { connect, listen: arguments.listen, priorities, json_events, wait };
     let drain = Duration::from_secs(arguments.session.drain);
     let of_paths = if is_bound { Needs::of_interfaces() } else { Needs::default() };
     let keep = needs(&config.connect.common).and(of_paths);
@@ -90,6 +90,24 @@ pub(crate) fn connect(arguments: ConnectArguments) -> Result<ExitCode> {
         announce(&forwarder.addresses(), arguments.json)?;
         let _shown = status::show_proxy("connect", &forwarder.addresses(), forwarder.watch());
         stop::run(|stopped| forwarder.run_until(async { drop(stopped.await) }, drain)).await
+    })
+}
+
+/// The settings of a client side.
+pub(super) fn forward_config(
+    paths: &PathArguments,
+    session: &SessionArguments,
+    listen: Vec<Entrance>,
+) -> Result<ForwardConfig> {
+    let wait = paths.wait();
+    let common = paths::with_wait(common(session)?, wait);
+    let connect = ConnectConfig { paths: paths.paths()?, common, timeout: CONNECT };
+    Ok(ForwardConfig {
+        connect,
+        listen,
+        priorities: priorities(session)?,
+        json_events: json_events(session),
+        wait,
     })
 }
 
@@ -119,7 +137,7 @@ fn common(arguments: &SessionArguments) -> Result<Common> {
 
 /// A runtime, and the log.
 pub(super) fn runtime() -> Result<Runtime> {
-    start_log()?;
+    start_log(LOG)?;
     plain_runtime()
 }
 
@@ -136,18 +154,18 @@ fn builder() -> Builder {
 
 /// A runtime whose threads have only the privileges that the program keeps.
 pub(super) fn limited_runtime(privileges: &Privileges) -> Result<Runtime> {
-    start_log()?;
+    start_log(LOG)?;
     let privileges = privileges.clone();
     let limit =
         move || privileges.finish().expect("a thread may give up privileges that another one gave up");
     builder().on_thread_start(limit).build().context("starting the runtime")
 }
 
-/// Writes the log to standard error.
-pub(super) fn start_log() -> Result<()> {
+/// Writes the log to standard error, at this level unless `RUST_LOG` says otherwise.
+pub(super) fn start_log(default: &str) -> Result<()> {
     let directives = std::env::var("RUST_LOG").unwrap_or_default();
     let filter = match directives.as_str() {
-        "" => EnvFilter::new(LOG),
+        "" => EnvFilter::new(default),
         directives => EnvFilter::try_new(directives)
             .with_context(|| format!("RUST_LOG `{directives}`: expected a level, for example info"))?,
     };

@@ -59,6 +59,9 @@ pub(super) fn summary(snapshot: &Value) -> String {
 /// A program as a table.
 pub(super) fn table(program: &Value) -> String {
     let mut text = format!("{} (pid {})", word(program, "role"), program["pid"]);
+    if let Some(name) = program["program"].as_str() {
+        text += &format!(" running {name}");
+    }
     let listening =
         list(program, "listening").iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ");
     if !listening.is_empty() {
@@ -71,6 +74,10 @@ pub(super) fn table(program: &Value) -> String {
     text.push('\n');
     text += &memory(program);
     list(program, "sessions").iter().for_each(|session| text += &session_table(session));
+    for destination in list(program, "destinations") {
+        let connections = count(destination["connections"].as_u64().unwrap_or_default(), "connection");
+        text += &format!("  to {}: {connections}\n", word(destination, "destination"));
+    }
     list(program, "links").iter().for_each(|link| text += &link_line(link));
     if let Some(connections) = program.get("connections").filter(|connections| connections.is_object()) {
         text += &format!(

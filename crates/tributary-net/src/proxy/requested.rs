@@ -1,0 +1,230 @@
+//! The client side's connections whose application chooses the destination: by SOCKS5 or HTTP CONNECT, or by connecting
+//! to it inside a namespace that redirects its connections here.
+//!
+//! Not here: the bytes of requests (`request`), and accepting (`forward`).
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::PriorityRules;
+use super::destination::Destination;
+use super::drain::Ticket;
+use super::relay::{self, Peer};
+use super::request::{Outcome, RequestError, RequestReader, Step};
+use super::sessions::{Refused, Sessions};
+use super::target::Head;
+use super::watch::DestinationOpen;
+use crate::places::{Full, Shares, Source};
+use crate::rate_limited::RateLimited;
+use crate::sockopt;
+use crate::stream::Stream;
+
+/// Time for an application's request to arrive.
+const REQUEST: Duration = Duration::from_secs(10);
+/// Limit on the applications whose request has not arrived completely.
+const MOST_REQUESTS: usize = 256;
+/// Time for an application that was refused to read the answer and close its connection.
+const CLOSING: Duration = Duration::from_secs(2);
+
+/// What these connections share.
+#[derive(Debug)]
+pub(super) struct Requested {
+    sessions: Arc<Sessions>,
+    priorities: PriorityRules,
+    requests: Shares,
+    failures: RateLimited,
+}
+
+/// Why an application gets no connection.
+#[derive(Debug, Error)]
+enum Failure {
+    #[error("its request did not arrive within {REQUEST:?}")]
+    Late,
+    #[error("no place to read its request: {0}")]
+    Crowd(#[from] Full),
+    #[error("its request is {0}")]
+    Invalid(RequestError),
+    #[error(transparent)]
+    Session(#[from] Refused),
+    #[error("{destination}: {meaning}")]
+    Server { destination: Destination, meaning: String, outcome: Outcome },
+    #[error("the application left")]
+    Left(#[from] io::Error),
+    #[error("the proxy is ending")]
+    Ending,
+}
+
+impl Failure {
+    fn outcome(&self) -> Outcome {
+        match self {
+            Self::Server { outcome, .. } => *outcome,
+            _ => Outcome::Failed,
+        }
+    }
+}
+
+impl Requested {
+    pub(super) fn new(sessions: Arc<Sessions>, priorities: PriorityRules) -> Self {
+        Self { sessions, priorities, requests: Shares::new(MOST_REQUESTS), failures: RateLimited::default() }
+    }
+
+    /// Serves a prepared connection that begins with a request.
+    pub(super) async fn serve(self: Arc<Self>, mut tcp: TcpStream, dscp: Option<u8>, mut ticket: Ticket) {
+        let mut reader = RequestReader::default();
+        let destination = tokio::select! {
+            read = self.read(&mut tcp, &mut reader) => match read {
+                Ok(destination) => destination,
+                Err(failure) => return self.tell(&failure),
+            },
+            () = ticket.draining() => return,
+        };
+        let connected = tokio::select! {
+            connected = self.connect(&tcp, destination, dscp) => connected,
+            () = ticket.draining() => Err(Failure::Ending),
+        };
+        match connected {
+            Ok((mut stream, _shown)) => {
+                let answer = reader.answer(Outcome::Connected);
+                let rest = reader.into_rest();
+                let begun = async {
+                    tcp.write_all(&answer).await?;
+                    if rest.is_empty() {
+                        Ok(())
+                    } else {
+                        Ok::<_, io::Error>(stream.write_chunk(rest.into()).await?)
+                    }
+                };
+                if begun.await.is_ok() {
+                    self.relay(tcp, stream, &mut ticket).await;
+                }
+            }
+            Err(failure) => {
+                self.tell(&failure);
+                refuse(tcp, &reader.answer(failure.outcome())).await;
+            }
+        }
+    }
+
+    /// Serves a prepared connection that was redirected from its destination. A refused one is reset.
+    pub(super) async fn serve_redirected(
+        self: Arc<Self>,
+        tcp: TcpStream,
+        destination: Destination,
+        mut ticket: Ticket,
+    ) {
+        let connected = tokio::select! {
+            connected = self.connect(&tcp, destination, None) => connected,
+            () = ticket.draining() => return,
+        };
+        match connected {
+            Ok((stream, _shown)) => self.relay(tcp, stream, &mut ticket).await,
+            Err(failure) => self.tell(&failure),
+        }
+    }
+
+    /// Reads the request. An application whose request is invalid has been told so.
+    async fn read(&self, tcp: &mut TcpStream, reader: &mut RequestReader) -> Result<Destination, Failure> {
+        let other = tcp.peer_addr().ok().filter(|peer| !peer.ip().to_canonical().is_loopback());
+        let _place = self.requests.enter(other.map(Source::of).as_slice())?;
+        let steps = async {
+            let mut buffer = [0; 1024];
+            loop {
+                match reader.poll() {
+                    Step::Read => match tcp.read(&mut buffer).await? {
+                        0 => return Err(Failure::Left(io::ErrorKind::UnexpectedEof.into())),
+                        count => reader.handle_bytes(&buffer[..count]),
+                    },
+                    Step::Send(answer) => tcp.write_all(&answer).await?,
+                    Step::Connect(destination) => return Ok(destination),
+                    Step::Refuse(answer, error) => {
+                        tcp.write_all(&answer).await?;
+                        return Err(Failure::Invalid(error));
+                    }
+                }
+            }
+        };
+        let outcome = timeout(REQUEST, steps).await.unwrap_or(Err(Failure::Late));
+        if matches!(outcome, Err(Failure::Invalid(_))) {
+            close(tcp).await;
+        }
+        outcome
+    }
+
+    /// A stream that the server has connected to the destination.
+    async fn connect(
+        &self,
+        tcp: &TcpStream,
+        destination: Destination,
+        dscp: Option<u8>,
+    ) -> Result<(Stream, DestinationOpen), Failure> {
+        let priority = self.priorities.of(destination.port, None, dscp);
+        let shown = self.sessions.watch().open(&destination);
+        let mut stream = self.sessions.open(tcp, priority).await?;
+        let head = Head::Destination(destination.clone()).encode();
+        let answered = async {
+            stream.write_chunk(head.into()).await?;
+            stream.read_u8().await
+        };
+        match answered.await {
+            Ok(0) => Ok((stream, shown)),
+            Ok(_) => Err(server_failure(destination, None)),
+            Err(error) => Err(server_failure(destination, relay::code_of(&error))),
+        }
+    }
+
+    async fn relay(&self, tcp: TcpStream, stream: Stream, ticket: &mut Ticket) {
+        if let Err(error) = relay::relay(tcp, stream, Peer::Application, ticket).await {
+            tracing::debug!(%error, "connection reset");
+        }
+    }
+
+    fn tell(&self, failure: &Failure) {
+        match failure {
+            Failure::Session(refused) => self.sessions.tell(refused),
+            Failure::Left(error) => tracing::debug!(%error, "an application left before it had a connection"),
+            Failure::Ending => {}
+            _ => self.failures.tell(|more| tracing::warn!("application refused: {failure}{more}")),
+        }
+    }
+}
+
+fn server_failure(destination: Destination, code: Option<u32>) -> Failure {
+    let (outcome, meaning) = match code {
+        Some(relay::CODE_NOT_ALLOWED) => (Outcome::NotAllowed, relay::meaning(relay::CODE_NOT_ALLOWED)),
+        Some(relay::CODE_NO_NAME) => (Outcome::NoName, relay::meaning(relay::CODE_NO_NAME)),
+        Some(relay::CODE_REFUSED) => (Outcome::Refused, relay::meaning(relay::CODE_REFUSED)),
+        Some(relay::CODE_UNREACHABLE) => {
+            (Outcome::Unreachable, Some("the server cannot reach it; the server's log says why"))
+        }
+        Some(relay::CODE_UNKNOWN_TARGET) => {
+            (Outcome::Failed, Some("the server is of a version without destinations (serve --allow)"))
+        }
+        Some(code) => (Outcome::Failed, relay::meaning(code)),
+        None => (Outcome::Failed, None),
+    };
+    let meaning = meaning.unwrap_or("the session ended before the server answered").to_owned();
+    Failure::Server { destination, meaning, outcome }
+}
+
+/// Sends a refusal and closes.
+async fn refuse(mut tcp: TcpStream, answer: &[u8]) {
+    if tcp.write_all(answer).await.is_ok() {
+        close(&mut tcp).await;
+    }
+}
+
+/// Ends the connection in order. A reset, which unread bytes cause too, would take the answer from the application.
+async fn close(tcp: &mut TcpStream) {
+    let _ = sockopt::clear_abort_on_drop(tcp.as_fd());
+    let _ = tcp.shutdown().await;
+    let mut buffer = [0; 1024];
+    let _ =
+        timeout(CLOSING, async { while tcp.read(&mut buffer).await.is_ok_and(|count| count > 0) {} }).await;
+}
