@@ -27,6 +27,7 @@ const IFA_LOCAL: u16 = 2;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
+const RTA_PREFSRC: u16 = 7;
 const FRA_SRC: u16 = 2;
 const FRA_PRIORITY: u16 = 6;
 const FR_ACT_TO_TABLE: u8 = 1;
@@ -198,6 +199,21 @@ impl Netlink {
         if let Some(via) = via {
             request = request.attribute(RTA_GATEWAY, &family_and_bytes(via).1);
         }
+        self.request(request.attribute(RTA_OIF, &interface_index(name)?.to_ne_bytes()))
+    }
+
+    /// Makes every address of `source`'s family local to this namespace, on the loopback interface `name`. Packets to them
+    /// have this source unless their socket has another.
+    ///
+    /// # Errors
+    /// The kernel's answer.
+    pub fn add_local_default(&mut self, name: &str, source: IpAddr) -> io::Result<()> {
+        let (family, bytes) = family_and_bytes(source);
+        let scope = if source.is_ipv4() { libc::RT_SCOPE_HOST } else { libc::RT_SCOPE_UNIVERSE };
+        let (table, kind) = (libc::RT_TABLE_MAIN, libc::RTN_LOCAL);
+        let mut body = vec![family, 0, 0, 0, table, libc::RTPROT_STATIC, scope, kind];
+        body.extend_from_slice(&[0; 4]); // struct rtmsg ends with its flags
+        let request = Request::new(libc::RTM_NEWROUTE, CREATE, &body).attribute(RTA_PREFSRC, &bytes);
         self.request(request.attribute(RTA_OIF, &interface_index(name)?.to_ne_bytes()))
     }
 

@@ -2,6 +2,7 @@
 
 use crate::paths::PathArguments;
 use clap::Args;
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use tributary_cli::arguments::MemoryArguments;
@@ -153,6 +154,34 @@ pub(crate) struct ConnectArguments {
     /// Print the listening addresses as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Run one program whose connections go over a session: every TCP connection, and names resolved by the server. Without root.
+///
+/// The server needs `--allow`. The exit code is the program's, or 128 plus the number of the signal that ended it; 125, 126
+/// and 127 as with env(1).
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  tributary exec --path auto --server 203.0.113.5:7000 --key tributary.key -- curl https://example.org
+  tributary exec --path wlan0 --path wwan0,metered --server 203.0.113.5:7000 --key tributary.key -- git fetch
+  tributary exec --path auto --server 203.0.113.5:7000 --key tributary.key -- bash
+
+What it logs: refused connections; RUST_LOG=info for sessions, too.")]
+pub(crate) struct ExecArguments {
+    #[command(flatten)]
+    pub(crate) paths: PathArguments,
+    #[command(flatten)]
+    pub(crate) session: SessionArguments,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+}
+
+/// Becomes a program in a namespace of its own; only for `exec`.
+#[derive(Debug, Args)]
+pub(crate) struct InsideArguments {
+    #[arg(required = true, last = true)]
+    pub(crate) program: Vec<OsString>,
 }
 
 /// Show this user's running programs: proxies with each session's paths and why one is down, servers, players, COTAG nodes.

@@ -2,6 +2,7 @@
 
 pub(crate) mod cc;
 pub(crate) mod dash;
+mod exec;
 pub(crate) mod film;
 pub(crate) mod ingest;
 pub(crate) mod nodes;
@@ -10,7 +11,9 @@ mod status;
 mod stop;
 pub(crate) mod stream;
 
-use crate::cli::{ConnectArguments, KeygenArguments, ServeArguments, StatusArguments};
+use crate::cli::{
+    ConnectArguments, ExecArguments, InsideArguments, KeygenArguments, ServeArguments, StatusArguments,
+};
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use std::fs::OpenOptions;
@@ -37,6 +40,9 @@ pub(crate) enum Command {
     Dash(dash::Dash),
     Serve(ServeArguments),
     Connect(ConnectArguments),
+    Exec(ExecArguments),
+    #[command(name = exec::INSIDE, hide = true)]
+    ExecInside(InsideArguments),
     Status(StatusArguments),
     Keygen(KeygenArguments),
     Gateway(nodes::GatewayArguments),
@@ -54,6 +60,8 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Dash(command) => dash::run(command),
         Command::Serve(arguments) => proxy::serve(arguments),
         Command::Connect(arguments) => proxy::connect(arguments),
+        Command::Exec(arguments) => exec::run(arguments),
+        Command::ExecInside(arguments) => Ok(exec::inside(&arguments.program)),
         Command::Status(arguments) => status::run(&arguments),
         Command::Keygen(arguments) => keygen(&arguments),
         Command::Cc(command) => cc::run(&command),

@@ -15,6 +15,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("tributary-video", 1),
     ("tributary-cc", 2),
     ("tributary-cotag", 2),
+    ("tributary-exec", 2),
     ("tributary-proto", 2),
     ("tributary-player", 2),
     ("tributary-bpf", 3),
