@@ -67,10 +67,45 @@ def test_loss_is_the_share_of_unanswered_probes() -> None:
     answers = Answers()
     for number in range(100):
         answers.handle_sent(number, number * 0.1)
-        if number % 4:
+        if number % 5:
             answers.handle_answer(number, number * 0.1 + 0.01)
     answers.handle_time(9.9 + LOST_SECONDS)
-    assert answers.lost() == pytest.approx(0.25)
+    assert answers.lost() == pytest.approx(0.2)
+
+
+def test_loss_is_known_soon_after_it_begins_and_soon_after_it_ends() -> None:
+    answers = Answers()
+
+    def lost_after(first: int, last: int, every: int) -> list[float]:
+        """Probes of which every n-th is lost; what is reported after each."""
+        seen = []
+        for number in range(first, last):
+            answers.handle_sent(number, number * 0.1)
+            if number % every:
+                answers.handle_answer(number, number * 0.1 + 0.05)
+            answers.handle_time(number * 0.1 + 0.05)
+            seen.append(answers.lost() or 0.0)
+        return seen
+
+    assert max(lost_after(1, 100, 1000)[20:]) == 0.0
+    # Every fifth: the first loss is known 0.3 s later, and 5 s later all reported probes are of this time.
+    begins = lost_after(100, 160, 5)
+    assert begins[4] > 0.0
+    assert begins[55] == pytest.approx(0.2, abs=0.03)
+    assert lost_after(160, 220, 1000)[53] == 0.0
+
+
+def test_probes_lost_in_an_outage_are_no_loss_after_it() -> None:
+    answers = Answers()
+    for number in range(100):
+        answers.handle_sent(number, number * 0.1)
+        if not 30 <= number < 60:
+            answers.handle_answer(number, number * 0.1 + 0.05)
+        answers.handle_time(number * 0.1 + 0.05)
+        if number == 65:
+            assert answers.alive
+            assert answers.lost() is None
+    assert answers.lost() == 0.0
 
 
 def test_a_counter_that_restarts_gives_no_negative_rate() -> None:
