@@ -205,8 +205,7 @@ impl Session {
             scheduler,
             views: Vec::new(),
             views_stale: true,
-            send: SendBuffer::new(config.send_buffer, INITIAL.max_data.min(config.receive_credit))
-                .with_window(config.window),
+            send: SendBuffer::new(config.send_buffer, INITIAL.max_data.min(config.receive_credit)),
             peer: INITIAL,
             raised: 0,
             arrivals: NumberSet::default(),
@@ -340,7 +339,6 @@ impl Session {
             self.drop_subflow(now, old);
         }
         let mut subflow = Subflow::new(id, path, now, self.config.coupled);
-        subflow.usual_blockage = self.paths.usual_blockage(now, path);
         if self.config.short_queues {
             subflow.keep_short(now);
         }
