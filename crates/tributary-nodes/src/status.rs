@@ -18,7 +18,7 @@ pub struct LinkStatus {
     pub remote: Option<String>,
     /// Sessions begun so far.
     pub sessions: u64,
-    /// Datagrams and bytes of messages sent and received.
+    /// Messages sent.
     pub sent: u64,
     /// Bytes of messages sent.
     pub sent_bytes: u64,

@@ -17,7 +17,7 @@ mod removal;
 mod silence;
 mod writers;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::BytesMut;
 use tributary_types::{Instant, PathId, Rng, StreamId, SubflowId};
@@ -133,8 +133,8 @@ pub struct Session {
     close_reason: String,
     paths: Paths,
     subflows: BTreeMap<SubflowId, Subflow>,
-    /// Stream identifiers below this were used.
-    used_subflows: BTreeMap<SubflowId, ()>,
+    /// The newest thousand identifiers of subflows: one that was used names no other subflow.
+    used_subflows: BTreeSet<SubflowId>,
     scheduler: Box<dyn Scheduler>,
     views: Vec<SubflowView>,
     views_stale: bool,
@@ -201,7 +201,7 @@ impl Session {
             close_reason: String::new(),
             paths: Paths::default(),
             subflows: BTreeMap::new(),
-            used_subflows: BTreeMap::new(),
+            used_subflows: BTreeSet::new(),
             scheduler,
             views: Vec::new(),
             views_stale: true,
@@ -325,7 +325,7 @@ impl Session {
         if self.subflows.len() >= most {
             return Err(OpenError::TooMany(most));
         }
-        if self.used_subflows.insert(id, ()).is_some() {
+        if !self.used_subflows.insert(id) {
             return Err(OpenError::Reused(id));
         }
         self.forget_old_identifiers();
