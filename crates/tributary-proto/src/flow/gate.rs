@@ -1,7 +1,7 @@
 //! What a flow's queue does with a datagram that arrives: the queue is bounded by time, and shows congestion early.
 //!
-//! The delay that the datagram will meet is the bytes of its flow that no subflow has taken, over the flow's part of the
-//! session's rate. Two rules:
+//! The delay that the datagram will meet is the bytes of its flow that no subflow has taken and none has room for, over the flow's part of
+//! the session's rate. Two rules:
 //!
 //! - *Bound*: the delay is at most [`BOUND`]. So the flow's own congestion control sees a full queue of a real link, at any
 //!   rate. A controlled delay alone does not hold a sender like BBR, which answers to neither loss nor marks soon enough.

@@ -1,7 +1,7 @@
 //! Flows of datagrams: opened, sent on and received from by the application, and segments that arrive on them.
 
 use bytes::Bytes;
-use tributary_types::{Bitrate, Instant, StreamId, SubflowId};
+use tributary_types::{Bitrate, DataSize, Instant, StreamId, SubflowId};
 
 use super::application::{OpenStreamError, ReadError};
 use super::writers::WRITES_AGAIN;
@@ -9,6 +9,7 @@ use super::{Life, ProtocolError, Session};
 use crate::event::Event;
 use crate::flow::{Datagram, FlowConfig, FlowStats, Form, SendDatagramError, Sent, Traffic, Verdict};
 use crate::receive::Segment;
+use crate::scheduler::SubflowView;
 use crate::send::{FlowQueue, SendStream};
 use crate::wire::{Ecn, FIRST_FLOW, MAX_DATAGRAM, SegmentHead, SegmentKind, are_datagrams};
 
@@ -84,13 +85,15 @@ impl Session {
         if self.life != Life::Open {
             return Err(SendDatagramError::Closed);
         }
-        let (measured, possible) = (self.send_rate(), self.possible_rate(now));
-        let part = Bitrate::from_bps(measured.as_bps() / self.send.waiting_streams());
+        let (carried, possible) = (self.carried_rate(), self.possible_rate(now));
+        let part = Bitrate::from_bps(carried.as_bps() / self.send.waiting_streams());
+        // What subflows take at once is no queue: many datagrams may come together.
+        let room: usize = self.views.iter().filter(|view| !view.silent).map(|view| view.room).sum();
         let stream = self.send.streams.get_mut(&id).ok_or(SendDatagramError::NotOpen)?;
         if let Some(code) = stream.stopped {
             return Err(SendDatagramError::Stopped(code));
         }
-        let ahead = stream.unsent();
+        let ahead = stream.unsent().saturating_sub(room);
         let Some(flow) = stream.flow.as_mut().filter(|_| !stream.fin_wanted) else {
             return Err(SendDatagramError::NotOpen);
         };
@@ -156,6 +159,16 @@ impl Session {
         flow.treatment = flow.config.treat(flow.classifier.traffic());
         let priority = flow.treatment.priority;
         self.send.set_priority(id, priority);
+    }
+
+    /// The rate of all subflows that are not silent: measured over a second or, if that is more because the application sent less, what
+    /// their congestion windows allow.
+    fn carried_rate(&self) -> Bitrate {
+        let rate = |view: &SubflowView| {
+            let window = Bitrate::of(DataSize::from_bytes(view.cwnd), view.srtt);
+            view.long_rate.max(window).map_or(0, Bitrate::as_bps)
+        };
+        Bitrate::from_bps(self.views.iter().filter(|view| !view.silent).map(rate).sum())
     }
 
     /// What all subflows that are not silent could carry.
