@@ -110,6 +110,7 @@ impl FlowQueue {
         while let Some(entry) = self.entries.front()
             && (bytes == 0 || bytes + entry.bytes <= most.min(SEGMENT).min(block))
             && entry.deadline < first.deadline + TOGETHER
+            && first.deadline < entry.deadline + TOGETHER
         {
             step();
             bytes += entry.bytes;
@@ -201,6 +202,12 @@ mod tests {
         let taken = queue.take(1 << 16).unwrap();
         assert_eq!((taken.1, contents(taken)), (at(101), vec![3, 4]));
         assert_eq!(queue.expire(at(1000)), (0, 0));
+        // One that may be sent for long is not dropped with one that may not.
+        for (n, deadline) in [(5, 60_000), (6, 1000)] {
+            queue.push(&[n; 100], Ecn::NotCapable, at(deadline));
+        }
+        let taken = queue.take(1 << 16).unwrap();
+        assert_eq!((taken.1, contents(taken)), (at(60_000), vec![5]));
     }
 
     #[test]
