@@ -316,7 +316,9 @@ fn a_user_without_privileges_may_run_it(server: &Server) {
     let at = |name: &str| directory.path().join(name);
     fs::copy(PROGRAM, at("tributary")).expect("a copy");
     fs::copy(server.directory.path().join("key"), at("key")).expect("a copy");
-    std::os::unix::fs::chown(at("key"), Some(65534), None).expect("root may");
+    for path in [at("key"), directory.path().to_owned()] {
+        std::os::unix::fs::chown(path, Some(65534), None).expect("root may");
+    }
     let mut command = Command::new(other[0]);
     command.args(&other[1..]).arg(at("tributary")).args([
         "exec",
@@ -326,6 +328,7 @@ fn a_user_without_privileges_may_run_it(server: &Server) {
         "127.0.0.3",
     ]);
     command.args(["--server", &server.address, "--key"]).arg(at("key")).stdin(Stdio::null());
+    command.env("TRIBUTARY_RUNTIME_DIR", at("status"));
     command.arg("--").args(CURL).arg(server.url(NAME));
     assert_eq!(said(&command.output().expect("it starts"), 0), PAGE);
 }
