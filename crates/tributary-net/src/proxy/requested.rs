@@ -121,7 +121,8 @@ impl Requested {
     ) {
         let connected = tokio::select! {
             connected = self.connect(&tcp, destination, None) => connected,
-            () = ticket.draining() => return,
+            // Not `draining`: the program may have written its data and ended.
+            () = ticket.cut() => return,
         };
         match connected {
             Ok((stream, _shown)) => self.relay(tcp, stream, &mut ticket).await,
