@@ -30,3 +30,5 @@ mod requested;
 mod stalled;
 #[path = "net/transfer.rs"]
 mod transfer;
+#[path = "net/udp.rs"]
+mod udp;

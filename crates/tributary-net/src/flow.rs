@@ -9,7 +9,7 @@ pub use tributary_proto::wire::{Ecn, MAX_DATAGRAM};
 use tributary_types::StreamId;
 
 use crate::shared::Handle;
-use crate::stream::StreamError;
+use crate::stream::{CarriedOn, StreamError};
 
 /// A flow of datagrams in both directions. Each arrives once, or not at all; whether in order, with which priority and how late it may be
 /// sent follows from the flow's traffic, unless its [`FlowConfig`] says otherwise.
@@ -114,6 +114,11 @@ impl Flow {
             Err(ReadError::NotOpen) => Err(StreamError::Finished),
             Err(ReadError::Closed) => Err(StreamError::SessionClosed),
         })
+    }
+
+    /// Takes memory for this flow's socket to a target. `None` when the session has no memory left for it.
+    pub(crate) fn carried_on(&self) -> Option<CarriedOn> {
+        CarriedOn::take(&self.handle)
     }
 
     /// Counters of what this side sends; `None` once both directions have ended.

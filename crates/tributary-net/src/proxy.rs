@@ -1,9 +1,9 @@
-//! The proxy: any unmodified TCP application uses several paths.
+//! The proxy: any unmodified TCP or UDP application uses several paths.
 //!
 //! A [`Forwarder`] beside the client accepts TCP connections and carries each as one stream of a session; a
 //! [`Server`] beside the service connects each stream to the target that the stream's head names, or to the destination
 //! that the application chose if [`AllowRules`] allow it. Half-close, resets
-//! and back-pressure pass through in both directions. When the session ends, the next connection opens a new one.
+//! and back-pressure pass through in both directions. Flows carry datagrams (`udp`). When the session ends, the next connection opens a new one.
 
 mod allow;
 mod destination;
@@ -20,6 +20,7 @@ mod requested;
 mod serve;
 mod sessions;
 mod target;
+mod udp;
 mod watch;
 
 use std::io;

@@ -249,6 +249,12 @@ impl Session {
         Ok(Flow::new(self.handle.clone(), id))
     }
 
+    /// As [`Self::open_flow`], but `None` where that would wait, or when the session has ended.
+    pub(crate) fn try_open_flow(&self, config: FlowConfig) -> Option<Flow> {
+        let id = self.handle.0.change(|state, now| state.session.open_flow(now, config)).ok()?;
+        Some(Flow::new(self.handle.clone(), id))
+    }
+
     /// Opens a stream or flow; waits while the peer allows no more at once.
     async fn opened(
         &self,

@@ -211,12 +211,7 @@ impl Stream {
 
     /// Takes memory for this stream's connection to a target. `None` when the session has no memory left for it.
     pub(crate) fn carried_on(&self) -> Option<CarriedOn> {
-        let shared = self.handle.0.clone();
-        let mut state = shared.lock();
-        let has_room = state.has_room(0, 1);
-        state.connections += usize::from(has_room);
-        drop(state);
-        has_room.then(|| CarriedOn(shared))
+        CarriedOn::take(&self.handle)
     }
 
     /// A counter of the bytes that have arrived.
@@ -311,8 +306,20 @@ impl Stream {
     }
 }
 
-/// Memory of a stream's connection to a target, given back when it is dropped.
+/// Memory of a stream's or flow's connection to a target, given back when it is dropped.
 pub(crate) struct CarriedOn(Arc<Shared>);
+
+impl CarriedOn {
+    /// `None` when the session has no memory left for it.
+    pub(crate) fn take(handle: &Handle) -> Option<Self> {
+        let shared = handle.0.clone();
+        let mut state = shared.lock();
+        let has_room = state.has_room(0, 1);
+        state.connections += usize::from(has_room);
+        drop(state);
+        has_room.then(|| Self(shared))
+    }
+}
 
 impl Drop for CarriedOn {
     fn drop(&mut self) {

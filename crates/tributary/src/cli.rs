@@ -105,6 +105,9 @@ pub(crate) struct ServeArguments {
     /// is not public (loopback, private, link-local) needs a rule for itself or its network.
     #[arg(long, value_name = "HOST[:PORTS]")]
     pub(crate) allow: Vec<AllowRule>,
+    /// Where to forward datagrams (UDP), as --forward; repeatable. Without it clients can send none
+    #[arg(long, value_name = "[NAME=]HOST:PORT")]
+    pub(crate) udp: Vec<Target>,
     #[command(flatten)]
     pub(crate) memory: MemoryArguments,
     #[command(flatten)]
@@ -149,6 +152,12 @@ pub(crate) struct ConnectArguments {
     /// Let --socks listen on an address that other machines reach; there is no password
     #[arg(long, requires = "socks")]
     pub(crate) socks_remote: bool,
+    /// Address for applications to send datagrams (UDP) to, and the name of the server's --udp target; repeatable
+    ///
+    /// How a flow of datagrams is sent follows from its traffic: bulk such as QUIC in order, media and small flows as they
+    /// arrive and ahead of bulk.
+    #[arg(long, value_name = "ADDRESS:PORT[=NAME]")]
+    pub(crate) udp: Vec<Entrance>,
     #[command(flatten)]
     pub(crate) session: SessionArguments,
     /// Print the listening addresses as one JSON object

@@ -17,6 +17,7 @@ use super::relay::{self, Peer};
 use super::requested::Requested;
 use super::sessions::{Missing, Sessions};
 use super::target::{Entrance, Head, LeadsTo, TargetName};
+use super::udp::Listening;
 use super::watch::Watch;
 use super::{PriorityRules, ProxyError, intake, names};
 use crate::config::ConnectConfig;
@@ -60,6 +61,7 @@ pub struct Forwarder {
     listeners: Vec<(TcpListener, LeadsTo)>,
     redirected: Vec<TcpListener>,
     names: Vec<UdpSocket>,
+    udp: Vec<Listening>,
     sessions: Arc<Sessions>,
     priorities: PriorityRules,
 }
@@ -102,6 +104,7 @@ impl Forwarder {
             listeners,
             redirected: Vec::new(),
             names: Vec::new(),
+            udp: Vec::new(),
             sessions: Arc::new(sessions),
             priorities: config.priorities,
         })
@@ -122,6 +125,25 @@ impl Forwarder {
             self.names.push(UdpSocket::from_std(socket)?);
         }
         Ok(())
+    }
+
+    /// Also carries the datagrams that applications send to these local addresses. Each sender is a flow of its own.
+    ///
+    /// # Errors
+    /// [`ProxyError::Bind`].
+    pub async fn with_udp(mut self, entrances: Vec<Entrance>) -> Result<Self, ProxyError> {
+        for entrance in entrances {
+            let address = entrance.address;
+            let bound = Listening::bind(&entrance).await;
+            self.udp.push(bound.map_err(|error| ProxyError::Bind { address, error })?);
+        }
+        Ok(self)
+    }
+
+    /// The local addresses for datagrams, with the ports the system chose.
+    #[must_use]
+    pub fn udp_addresses(&self) -> Vec<SocketAddr> {
+        self.udp.iter().filter_map(Listening::address).collect()
     }
 
     /// The local addresses, with the ports the system chose.
@@ -171,6 +193,9 @@ impl Forwarder {
         }
         for socket in self.names {
             loops.spawn(names::answer_all(socket, self.sessions.clone()));
+        }
+        for listening in self.udp {
+            loops.spawn(listening.run(self.sessions.clone()));
         }
         stop.await;
         loops.shutdown().await;

@@ -47,9 +47,9 @@ pub(super) const CODE_NO_NAME: u32 = 8;
 pub(super) fn meaning(code: u32) -> Option<&'static str> {
     match code {
         CODE_UNREACHABLE => Some("the server cannot reach the forward target; its log says why"),
-        CODE_UNKNOWN_TARGET => {
-            Some("the server has no such target; compare --listen ADDR=NAME with its --forward")
-        }
+        CODE_UNKNOWN_TARGET => Some(
+            "the server has no such target; compare --listen and --udp ADDR=NAME with its --forward and --udp",
+        ),
         CODE_NO_MEMORY => Some(
             "the server has no memory or no place left for more connections of this client; its log says which",
         ),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use thiserror::Error;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
@@ -20,9 +20,11 @@ use super::event_log::{EventLog, EventLogConfig};
 use super::intake;
 use super::relay::{self, CODE_ENDING, CODE_NO_MEMORY, CODE_UNKNOWN_TARGET, CODE_UNREACHABLE, Peer};
 use super::target::{Head, HeadError, Target, TargetName};
+use super::udp;
 use super::watch::{DestinationOpen, Watch};
 use super::{PriorityRules, ProxyError};
 use crate::config::ListenConfig;
+use crate::flow::Flow;
 use crate::listener::Listener;
 use crate::places::{Full, Shares, Source};
 use crate::rate_limited::RateLimited;
@@ -65,6 +67,8 @@ pub struct Server {
 #[derive(Debug)]
 struct Targets {
     targets: Vec<Target>,
+    /// Targets of datagrams.
+    udp: Vec<Target>,
     priorities: PriorityRules,
     /// Time limit for a target to accept a connection.
     within: Duration,
@@ -90,6 +94,8 @@ enum OpenError {
     Unknown(TargetName),
     #[error("this server has only named targets, and the client named none")]
     Unnamed,
+    #[error("this server forwards no datagrams; see --udp")]
+    NoUdp,
     #[error("no memory is left for another connection of this session; see --memory")]
     NoMemory,
     #[error(
@@ -127,6 +133,18 @@ impl Server {
         let targets = Targets { places: Shares::new(most), watch: watch.clone(), ..targets };
         let targets = Arc::new(targets);
         Ok(Self { listener, targets, watch, log })
+    }
+
+    /// Also forwards the datagrams of flows to these targets. Without them every flow is refused.
+    ///
+    /// # Errors
+    /// [`ProxyError::Targets`].
+    pub fn with_udp(mut self, udp: Vec<Target>) -> Result<Self, ProxyError> {
+        check_names(&udp)?;
+        let targets = Arc::get_mut(&mut self.targets).expect("nothing is served yet");
+        targets.failures.extend(udp.iter().map(|_| RateLimited::default()));
+        targets.udp = udp;
+        Ok(self)
     }
 
     /// The addresses it listens on.
@@ -196,16 +214,24 @@ async fn serve_session(
     connections: Arc<Drain>,
 ) -> u64 {
     let names = SessionNames::default();
+    let sources = || [Source::of(from)].into_iter().chain(session.tag().map(Source::Session)).collect();
     loop {
         tokio::select! {
+            flow = session.accept_flow() => {
+                let Some(flow) = flow else { break };
+                if connections.is_draining() {
+                    flow.reset(CODE_ENDING);
+                    continue;
+                }
+                tokio::spawn(serve_flow(flow, targets.clone(), sources(), connections.ticket()));
+            }
             stream = session.accept_stream() => {
                 let Ok(mut stream) = stream else { break };
                 if connections.is_draining() {
                     stream.reset(CODE_ENDING);
                     continue;
                 }
-                let sources = [Source::of(from)].into_iter().chain(session.tag().map(Source::Session)).collect();
-                let client = Client { from, sources, names: names.clone() };
+                let client = Client { from, sources: sources(), names: names.clone() };
                 tokio::spawn(serve_stream(stream, targets.clone(), client, connections.ticket()));
             }
             deadline = connections.closing() => return drain::close(&session, deadline).await,
@@ -286,6 +312,27 @@ async fn serve_stream(mut stream: Stream, targets: Arc<Targets>, client: Client,
     }
 }
 
+/// Serves one flow of datagrams, as [`serve_stream`]. A flow has no end that could be waited for, so it ends when the proxy begins to.
+async fn serve_flow(flow: Flow, targets: Arc<Targets>, sources: Vec<Source>, mut ticket: Ticket) {
+    let served = async {
+        let _place = targets.places.enter(&sources)?;
+        let _memory = flow.carried_on().ok_or(OpenError::NoMemory)?;
+        let (index, address) = targets.resolve(&flow).await?;
+        let unreachable =
+            |error| targets.unreachable(&targets.udp[index], error, targets.targets.len() + index);
+        udp::serve(&flow, address).await.map_err(unreachable)
+    };
+    tokio::select! {
+        outcome = served => {
+            if let Err(error) = outcome {
+                targets.tell(&error);
+                flow.reset(error.code());
+            }
+        }
+        () = ticket.draining() => flow.reset(CODE_ENDING),
+    }
+}
+
 impl OpenError {
     fn code(&self) -> u32 {
         match self {
@@ -302,15 +349,7 @@ impl Targets {
         if targets.is_empty() && allow.is_empty() {
             return Err(ProxyError::Targets("none was given, and no destination is allowed".to_owned()));
         }
-        for (n, target) in targets.iter().enumerate() {
-            if targets[..n].iter().any(|other| other.name == target.name) {
-                let problem = target.name.as_ref().map_or_else(
-                    || "only one may be without a name; call the others NAME=HOST:PORT".to_owned(),
-                    |name| format!("`{name}` is given twice"),
-                );
-                return Err(ProxyError::Targets(problem));
-            }
-        }
+        check_names(&targets)?;
         if priorities.need_code_point() {
             let problem = "the server does not see the code point (dscp) of an application's packets: give a port \
                            or a target's name, or give the rule to the client";
@@ -333,6 +372,7 @@ impl Targets {
         let failures = targets.iter().map(|_| RateLimited::default()).collect();
         Ok(Self {
             targets,
+            udp: Vec::new(),
             priorities,
             within: CONNECT,
             failures,
@@ -350,7 +390,7 @@ impl Targets {
         let refused = |error| OpenError::Destination { from: client.from, error };
         match timeout(CONNECT, Head::read(stream)).await.map_err(|_| OpenError::NoHead)?? {
             Head::Target(name) => {
-                let index = self.find(name.as_ref())?;
+                let index = find(&self.targets, name.as_ref())?;
                 let target = &self.targets[index];
                 stream.set_priority(self.priorities.of(target.port, target.name.as_ref(), None));
                 Ok(Opened::Target(self.connect(index).await?))
@@ -373,18 +413,31 @@ impl Targets {
         let target = &self.targets[index];
         let connected = timeout(self.within, intake::connect(address(target))).await;
         let connected = connected.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
-        connected.map_err(|error| OpenError::Unreachable { target: target.to_string(), error, index })
+        connected.map_err(|error| self.unreachable(target, error, index))
     }
 
-    /// The target with the name that a client gives. Without a name it is the unnamed target, or the only one.
-    fn find(&self, name: Option<&TargetName>) -> Result<usize, OpenError> {
-        let found = self.targets.iter().position(|target| target.name.as_ref() == name);
-        match (found, name) {
-            (Some(index), _) => Ok(index),
-            (None, Some(name)) => Err(OpenError::Unknown(name.clone())),
-            (None, None) if self.targets.len() == 1 => Ok(0),
-            (None, None) => Err(OpenError::Unnamed),
+    fn unreachable(&self, target: &Target, error: std::io::Error, index: usize) -> OpenError {
+        debug_assert!(index < self.failures.len());
+        OpenError::Unreachable { target: target.to_string(), error, index }
+    }
+
+    /// The target of datagrams that is named in a flow's first datagram, and its address.
+    async fn resolve(&self, flow: &Flow) -> Result<(usize, SocketAddr), OpenError> {
+        if self.udp.is_empty() {
+            return Err(OpenError::NoUdp);
         }
+        let first = timeout(CONNECT, flow.recv_datagram()).await;
+        let Ok(Ok(Some(first))) = first else { return Err(OpenError::NoHead) };
+        let Head::Target(name) = Head::read(&mut &first.bytes[..]).await? else {
+            return Err(OpenError::NoUdp);
+        };
+        let index = find(&self.udp, name.as_ref())?;
+        let target = &self.udp[index];
+        let found = timeout(self.within, lookup_host(address(target))).await;
+        let found = found.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
+        let found = found.and_then(|mut all| all.next().ok_or_else(|| std::io::ErrorKind::NotFound.into()));
+        let address = found.map_err(|error| self.unreachable(target, error, self.targets.len() + index))?;
+        Ok((index, address))
     }
 
     fn tell(&self, error: &OpenError) {
@@ -395,6 +448,30 @@ impl Targets {
         };
         limited.tell(|more| tracing::warn!("connection refused: {error}{more}"));
     }
+}
+
+/// The target with the name that a client gives. Without a name it is the unnamed target, or the only one.
+fn find(targets: &[Target], name: Option<&TargetName>) -> Result<usize, OpenError> {
+    let found = targets.iter().position(|target| target.name.as_ref() == name);
+    match (found, name) {
+        (Some(index), _) => Ok(index),
+        (None, Some(name)) => Err(OpenError::Unknown(name.clone())),
+        (None, None) if targets.len() == 1 => Ok(0),
+        (None, None) => Err(OpenError::Unnamed),
+    }
+}
+
+fn check_names(targets: &[Target]) -> Result<(), ProxyError> {
+    for (n, target) in targets.iter().enumerate() {
+        if targets[..n].iter().any(|other| other.name == target.name) {
+            let problem = target.name.as_ref().map_or_else(
+                || "only one may be without a name; call the others NAME=HOST:PORT".to_owned(),
+                |name| format!("`{name}` is given twice"),
+            );
+            return Err(ProxyError::Targets(problem));
+        }
+    }
+    Ok(())
 }
 
 /// Number of connections to targets for this limit of descriptors: half of them. The other half is for subflows and for

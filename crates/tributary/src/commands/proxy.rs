@@ -40,7 +40,7 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<ExitCode> {
     until_stopped(&privileges, async {
         let allow = arguments.allow.into_iter().collect();
         let config = ServeConfig { listen, targets: arguments.forward, allow, priorities, json_events };
-        let server = Server::bind(config).await?;
+        let server = Server::bind(config).await?.with_udp(arguments.udp)?;
         privileges.finish()?;
         announce(server.addresses(), arguments.json)?;
         let _shown = status::show_proxy("serve", server.addresses(), server.watch());
@@ -83,9 +83,10 @@ pub(crate) fn connect(arguments: ConnectArguments) -> Result<ExitCode> {
     let of_paths = if is_bound { Needs::of_interfaces() } else { Needs::default() };
     let keep = needs(&config.connect.common).and(of_paths);
     let privileges = Privileges::new(user(&arguments.session), keep)?;
-    privileges.begin(Needs::of_ports(config.listen.iter().map(|entrance| &entrance.address)))?;
+    let entrances = config.listen.iter().chain(&arguments.udp);
+    privileges.begin(Needs::of_ports(entrances.map(|entrance| &entrance.address)))?;
     until_stopped(&privileges, async {
-        let forwarder = Forwarder::bind(config).await?;
+        let forwarder = Forwarder::bind(config).await?.with_udp(arguments.udp).await?;
         privileges.finish()?;
         announce(&forwarder.addresses(), arguments.json)?;
         let _shown = status::show_proxy("connect", &forwarder.addresses(), forwarder.watch());

@@ -1,0 +1,66 @@
+//! The client end for UDP sockets of this machine: every address that sends to a listening socket gets a flow.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::UdpSocket;
+
+use super::super::sessions::Sessions;
+use super::super::target::{Entrance, Head};
+use super::{Batch, FlowTable};
+use crate::flow::Datagram;
+use crate::rate_limited::RateLimited;
+
+/// Flows of one listening socket: half of the streams and flows that a server allows by default.
+const MOST_FLOWS: usize = 512;
+
+/// A local UDP socket whose datagrams go to a target of the server.
+#[derive(Debug)]
+pub(in super::super) struct Listening {
+    socket: Arc<UdpSocket>,
+    head: Vec<u8>,
+}
+
+impl Listening {
+    /// Binds the socket.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(in super::super) async fn bind(entrance: &Entrance) -> std::io::Result<Self> {
+        let socket = Arc::new(UdpSocket::bind(entrance.address).await?);
+        Ok(Self { socket, head: Head::Target(entrance.target().cloned()).encode() })
+    }
+
+    /// The local address, with the port the system chose.
+    pub(in super::super) fn address(&self) -> Option<SocketAddr> {
+        self.socket.local_addr().ok()
+    }
+
+    /// Carries datagrams in both directions for ever. While there is no session they are dropped.
+    pub(in super::super) async fn run(self, sessions: Arc<Sessions>) {
+        let socket = self.socket.clone();
+        let flows = FlowTable::new(MOST_FLOWS, move |source: &SocketAddr, datagrams: &[Datagram]| {
+            for datagram in datagrams {
+                // A full socket buffer drops it, as the network does.
+                let _ = socket.try_send_to(&datagram.bytes, *source);
+            }
+        });
+        let (mut batch, failures) = (Batch::new(), RateLimited::default());
+        loop {
+            let received = match self.socket.readable().await {
+                Ok(()) => batch.fill(|buffer| self.socket.try_recv_from(buffer)),
+                error => error,
+            };
+            if let Err(error) = received {
+                failures.tell(|more| tracing::warn!("cannot receive datagrams: {error}{more}"));
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                continue;
+            }
+            let Some(session) = sessions.current() else { continue };
+            for (source, datagrams) in batch.runs() {
+                flows.send(&session, (source, &self.head), datagrams);
+            }
+        }
+    }
+}
