@@ -8,7 +8,9 @@ use crate::fd;
 use std::ffi::CString;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
 
 pub use message::{Interface, Route, Rule};
 pub use watch::{Network, NetworkChanges};
@@ -84,6 +86,11 @@ pub fn interface_index(name: &str) -> io::Result<u32> {
 /// Creation flags: fail if the object exists.
 const CREATE: i32 = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
 
+fn route_socket(flags: SocketFlags) -> io::Result<OwnedFd> {
+    // The protocol zero is NETLINK_ROUTE.
+    Ok(rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?)
+}
+
 /// A route socket in the network namespace of the thread that opened it.
 #[derive(Debug)]
 pub struct Netlink {
@@ -96,20 +103,15 @@ impl Netlink {
     /// # Errors
     /// The kernel's answer.
     pub fn open() -> io::Result<Self> {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-        // SAFETY: takes no pointers.
-        let socket = fd::check(unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) })?;
-        // SAFETY: the descriptor was just created and has no other owner.
-        Ok(Self { socket: unsafe { OwnedFd::from_raw_fd(socket) } })
+        Ok(Self { socket: route_socket(SocketFlags::CLOEXEC)? })
     }
 
     fn send(&mut self, request: Request) -> io::Result<()> {
         let mut bytes = request.0;
         let length = bytes.len() as u32;
         bytes[..4].copy_from_slice(&length.to_ne_bytes());
-        // SAFETY: the buffer is valid for its length.
-        let sent = unsafe { libc::send(self.socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        rustix::net::send(&self.socket, &bytes, SendFlags::empty())?;
+        Ok(())
     }
 
     /// Sends one request and reads its acknowledgement.

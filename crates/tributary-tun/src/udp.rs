@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Requested kernel buffers: 8 MB are 30 ms at 2 Gbit/s.
-const KERNEL_BUFFER: i32 = 8 << 20;
+const KERNEL_BUFFER: usize = 8 << 20;
 /// Largest payload of one system call.
 const MOST: usize = 65_000;
 /// One receive buffer.

@@ -5,10 +5,13 @@
 //! change for a path.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use rustix::net::SocketFlags;
+use rustix::net::netlink::SocketAddrNetlink;
 
 use super::message::{self, Interface, NetlinkMessage, Route, Rule};
-use super::{Netlink, Request};
+use super::{Netlink, Request, route_socket};
 use crate::fd;
 
 /// Bytes of one read; the kernel fills at most 32 KiB.
@@ -118,18 +121,8 @@ impl NetworkChanges {
     /// # Errors
     /// The kernel's.
     pub fn subscribe() -> io::Result<Self> {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: takes no pointers.
-        let socket = fd::check(unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) })?;
-        // SAFETY: the descriptor was just created and belongs to nobody else.
-        let socket = unsafe { OwnedFd::from_raw_fd(socket) };
-        // SAFETY: a struct of integers, for which zeros are valid.
-        let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
-        address.nl_family = libc::AF_NETLINK as u16;
-        address.nl_groups = GROUPS;
-        let length = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
-        // SAFETY: the address is valid for `length` bytes, which the kernel only reads.
-        fd::check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })?;
+        let socket = route_socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?;
+        rustix::net::bind(&socket, &SocketAddrNetlink::new(0, GROUPS))?;
         Ok(Self { socket })
     }
 
