@@ -147,7 +147,8 @@ fn read_hosts(text: &str) -> Result<Hosts, String> {
         return Ok(Hosts::Any);
     }
     let (host, prefix) = text.split_once('/').map_or((text, None), |(host, prefix)| (host, Some(prefix)));
-    if let Ok(address) = host.trim_matches(['[', ']']).parse::<IpAddr>() {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    if let Ok(address) = bare.parse::<IpAddr>() {
         let address = address.to_canonical();
         let most = if address.is_ipv4() { 32 } else { 128 };
         let prefix = match prefix {
