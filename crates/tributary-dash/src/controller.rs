@@ -181,7 +181,7 @@ impl Judge {
         let (number, measured) =
             self.known.entry(path.id.clone()).or_insert_with(|| (PathId(count as u8), None));
         if !path.up {
-            return Ok(PathReport::new(*number, None));
+            return Ok(PathReport { path: *number, rtt: None, retransmissions: 0 });
         }
         let (Some(rtt), Some(at)) = (rtt, path.at) else {
             return Err(ControllerError::Unmeasured(path.id.clone()));
@@ -196,7 +196,7 @@ impl Judge {
             }
             _ => *measured = Some((at, now)),
         }
-        Ok(PathReport { loss: path.loss, ..PathReport::new(*number, Some(rtt)) })
+        Ok(PathReport { path: *number, rtt: Some(rtt), retransmissions: 0 })
     }
 }
 

@@ -5,10 +5,14 @@
 //! with new connections, because a sender that lost a whole window may wait for seconds of retransmission
 //! back-off although the radio has recovered. Probing ends when the old subflow delivers data again.
 
+mod blockages;
+
 use core::time::Duration;
 use std::collections::BTreeMap;
 
 use tributary_types::{Instant, PathId, SubflowId};
+
+use blockages::Blockages;
 
 /// Shortest and longest wait between attempts to connect a path that is down.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_millis(800));
@@ -59,6 +63,7 @@ struct Path {
     lateness: Option<Duration>,
     lateness_since: Instant,
     lateness_at: Instant,
+    blockages: Blockages,
     /// This side opens connections on it.
     ours: bool,
     /// Connections in a row on which no segment of full size passed.
@@ -92,6 +97,7 @@ impl Paths {
             lateness: None,
             lateness_since: now,
             lateness_at: now,
+            blockages: Blockages::default(),
             ours: false,
             stuck: 0,
             small: false,
@@ -123,6 +129,9 @@ impl Paths {
     ) -> (Option<SubflowId>, Vec<PathAction>) {
         let path = self.entry(now, id);
         let old = path.subflow.replace(subflow);
+        if old.is_some() {
+            path.blockages.replaced(now);
+        }
         path.probing = None;
         path.wait = BACKOFF.0;
         let others = path.attempts.drain(..).map(|(id, _)| id).filter(|id| *id != subflow);
@@ -288,6 +297,12 @@ impl Paths {
         self.paths.get(&id).and_then(|path| path.lateness).unwrap_or_default()
     }
 
+    /// How much later than expected its segments arrive after a blockage that it usually has; zero if it has none, or if they
+    /// are too long to wait for.
+    pub fn usual_blockage(&self, now: Instant, id: PathId) -> Duration {
+        self.paths.get(&id).map(|path| path.blockages.usual(now)).unwrap_or_default()
+    }
+
     /// Every path there is.
     pub fn ids(&self) -> impl Iterator<Item = PathId> + '_ {
         self.paths.keys().copied()
@@ -309,6 +324,7 @@ impl Path {
     }
 
     fn delivered(&mut self, now: Instant, sample: Duration) {
+        self.blockages.delivered(now, sample);
         // A segment's lateness is weighted by the time since the previous segment.
         let passed = now.saturating_since(self.lateness_at).as_secs_f64();
         let memory = (now.saturating_since(self.lateness_since) / 4).min(MEMORY).as_secs_f64();

@@ -46,6 +46,9 @@ pub struct SubflowView {
     /// Least time from handing a segment over to its acknowledgement, of the last seconds; if there is none, the least
     /// round-trip time.
     pub least_delay: Duration,
+    /// How much later than expected segments arrive after the blockages that its path usually has; zero if it has none, or
+    /// if they are too long to wait for.
+    pub usual_blockage: Duration,
     /// Congestion window, bytes.
     pub cwnd: u64,
     /// Payload bytes handed over and not acknowledged.

@@ -21,6 +21,7 @@ use crate::numbers::NumberSet;
 use crate::wire::{MAX_OUTSTANDING, MAX_SEGMENT, SegmentHead, SegmentKind, Settings};
 use crate::work::step;
 pub(crate) use datagrams::FlowQueue;
+use room::UNNUMBERED_PER_STREAM;
 pub(crate) use segment::Segment;
 pub use segment::SegmentCopy;
 use stream::Numbered;
@@ -66,6 +67,8 @@ pub(crate) struct SendBuffer {
     pub limit: usize,
     /// A writer was refused because of the limit. The reader of this field clears it.
     pub refused: bool,
+    /// Limit on a stream's bytes that have no number.
+    unnumbered_limit: usize,
     /// Limit on a stream's bytes that no subflow has taken.
     unsent_limit: usize,
     /// Bytes of higher priority numbered lately while lower ones waited.
@@ -95,11 +98,18 @@ impl SendBuffer {
             abandoned: 0,
             limit,
             refused: false,
+            unnumbered_limit: UNNUMBERED_PER_STREAM,
             unsent_limit: usize::MAX,
             ahead: 0,
             expiring: BTreeSet::new(),
             has_priorities: false,
         }
+    }
+
+    /// The same with a transmission window of this many bytes. The next window is written while this one is sent, so a
+    /// stream may hold a whole one that has no number.
+    pub fn with_window(self, window: usize) -> Self {
+        Self { unnumbered_limit: window.max(UNNUMBERED_PER_STREAM), ..self }
     }
 
     /// Payload that the peer has acknowledged so far.

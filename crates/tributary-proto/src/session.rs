@@ -205,7 +205,8 @@ impl Session {
             scheduler,
             views: Vec::new(),
             views_stale: true,
-            send: SendBuffer::new(config.send_buffer, INITIAL.max_data.min(config.receive_credit)),
+            send: SendBuffer::new(config.send_buffer, INITIAL.max_data.min(config.receive_credit))
+                .with_window(config.window),
             peer: INITIAL,
             raised: 0,
             arrivals: NumberSet::default(),
@@ -339,6 +340,7 @@ impl Session {
             self.drop_subflow(now, old);
         }
         let mut subflow = Subflow::new(id, path, now, self.config.coupled);
+        subflow.usual_blockage = self.paths.usual_blockage(now, path);
         if self.config.short_queues {
             subflow.keep_short(now);
         }

@@ -135,6 +135,8 @@ pub(crate) struct Subflow {
     pub last_ping: Instant,
     pub last_refresh: Instant,
     pub silent: bool,
+    /// As in its view.
+    pub usual_blockage: Duration,
     /// Client: whether data that was arriving has stopped.
     pub listening: Listening,
     silent_since: Instant,
@@ -188,6 +190,7 @@ impl Subflow {
             last_ping: now,
             last_refresh: now,
             silent: false,
+            usual_blockage: Duration::ZERO,
             listening: Listening::default(),
             silent_since: now,
             judged: false,
@@ -433,6 +436,7 @@ impl Subflow {
             rttvar: self.info.rttvar,
             min_rtt,
             least_delay: self.delay.least(now).unwrap_or(min_rtt),
+            usual_blockage: self.usual_blockage,
             cwnd: self.info.cwnd,
             in_flight: self.in_flight,
             delivered: self.delivered(),

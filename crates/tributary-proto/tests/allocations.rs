@@ -18,6 +18,7 @@ fn view(id: u32, rng: &mut Rng) -> SubflowView {
         rttvar: rtt / 8,
         min_rtt: rtt,
         least_delay: rtt,
+        usual_blockage: Duration::ZERO,
         cwnd: 1 << 16,
         in_flight: rng.below(1 << 18),
         delivered: 0,

@@ -50,7 +50,7 @@ pub const MOST_CONNECTIONS: u32 = tributary_link::MAX_CONNECTIONS;
 pub const MOST_SUBFLOWS: u32 = tributary_link::MAX_SUBFLOWS;
 /// Version of the models. Increased with every change after which the same cell gives a different run; the
 /// test of the golden hashes enforces this. Stores of finished runs compare it.
-pub const MODEL_VERSION: u32 = 18;
+pub const MODEL_VERSION: u32 = 19;
 /// The same without sessions, so that a change of the session leaves the runs of its rivals valid.
 const RIVALS_VERSION: u32 = 14;
 
@@ -97,8 +97,6 @@ pub struct Options {
     /// Most bytes that a session's receiver holds until the application reads them, at least 256 KiB; `None`: the
     /// session's default, 64 MiB.
     pub credit: Option<u64>,
-    /// The kernel's TCP, also under MPTCP and sessions.
-    pub tcp: TcpEra,
     /// No workload begins before this time; transports connect at once. If it covers the handshakes,
     /// connections are up when the workload begins, as in the emulator.
     pub begin: Duration,
@@ -114,21 +112,9 @@ impl Default for Options {
             window: None,
             unsent: None,
             credit: None,
-            tcp: TcpEra::default(),
             begin: Duration::ZERO,
         }
     }
-}
-
-/// A kernel's TCP.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TcpEra {
-    /// Today's: RACK, tail-loss probes, ten initial segments.
-    #[default]
-    Today,
-    /// An old one: NewReno (RFC 6582) without selective acknowledgements and tail-loss probes, three initial segments
-    /// (RFC 3390).
-    Then,
 }
 
 /// Why a run failed.

@@ -32,7 +32,8 @@ const LATE_SEARCH_SEGMENTS: u64 = 512;
 const BLOCKING_SEGMENTS: u64 = 16;
 /// Copies of one segment at most.
 const MOST_SENDS: u16 = 4;
-/// The least reliable subflow's segments are chosen so that they should arrive this long before they are needed. Subflows
+/// The least reliable subflow's segments are chosen so that they should arrive this long before they are needed, or an eighth
+/// longer than its usual blockage: then delivery goes on meanwhile, and what it holds need not be sent again. Subflows
 /// between it and the most reliable one get equal parts: with three subflows, the second one has half.
 const LEAD: Duration = Duration::from_millis(30);
 /// A subflow with data in flight takes no segment that would arrive more than this after the others' next one. Otherwise all
@@ -207,7 +208,8 @@ impl Fbdt {
         let live = || all.iter().filter(|s| !s.silent);
         let others = || live().filter(|s| s.id != of.id);
         let more_reliable = |s: &SubflowView| live().filter(|other| other.rank < s.rank).count() as u32;
-        let lead = |s: &SubflowView| LEAD * more_reliable(s) / others().count().max(1) as u32;
+        let ahead = |s: &SubflowView| LEAD.max(s.usual_blockage * 9 / 8);
+        let lead = |s: &SubflowView| ahead(s) * more_reliable(s) / others().count().max(1) as u32;
         let Some(soonest) = others().map(|s| s.arrival(average)).min() else { return Place::After(0) };
         let together = Bitrate::from_bps(others().filter_map(rate).map(Bitrate::as_bps).sum());
         let everything = together.time_for(DataSize::from_bytes(window.unacknowledged()));

@@ -47,6 +47,7 @@ impl Driver {
             rttvar: rtt / 4,
             min_rtt: rtt,
             least_delay: rtt,
+            usual_blockage: Duration::from_millis(100 * self.rng.below(2)),
             cwnd: 64 << 10,
             in_flight: 0,
             delivered: 0,

@@ -7,8 +7,8 @@
 
 use super::{SendBuffer, SendStream};
 
-/// Bytes of one stream that may wait unnumbered.
-const UNNUMBERED_PER_STREAM: usize = 4 << 20;
+/// Bytes of one stream that may wait unnumbered, unless a transmission window is larger.
+pub(super) const UNNUMBERED_PER_STREAM: usize = 4 << 20;
 /// Bytes that a stream may hold beyond its credit, so that there is something to send as soon as the peer gives more.
 const LEAD: usize = 128 << 10;
 /// The same as a part of what is left for untrusted bytes; and the part of a stream that the peer has given no credit
@@ -32,7 +32,7 @@ impl SendBuffer {
 
     /// Bytes that the limits of a stream and of the buffer allow to add, whatever the stream's credit.
     pub fn write_room(&self, stream: &SendStream) -> usize {
-        self.session_room(stream).min(UNNUMBERED_PER_STREAM.saturating_sub(stream.unnumbered()))
+        self.session_room(stream).min(self.unnumbered_limit.saturating_sub(stream.unnumbered()))
     }
 
     /// Bytes that a write to a stream may add now.

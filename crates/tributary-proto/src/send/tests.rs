@@ -53,6 +53,18 @@ fn a_small_write_is_not_divided_and_takes_a_small_block() {
 }
 
 #[test]
+fn a_stream_may_wait_with_a_whole_window() {
+    let (mib, stream) = (1 << 20, StreamId(0));
+    for (window, waiting) in [(mib, 4 * mib), (4 * mib, 4 * mib), (16 * mib, 16 * mib)] {
+        let mut buffer = SendBuffer::new(64 * mib, u64::MAX / 2).with_window(window);
+        buffer.open(stream, SendStream::new(0, u64::MAX / 2));
+        assert_eq!(buffer.write_room(&buffer.streams[&stream]), waiting);
+        buffer.push(stream, Bytes::from(vec![1; waiting]));
+        assert_eq!(buffer.load(window as u64, 64 << 10).2, window as u64);
+    }
+}
+
+#[test]
 fn bulk_leaves_credit_and_room_to_streams_with_a_priority() {
     let (limit, credit) = (8 << 20, 4 << 20);
     for priority in [0, 7] {

@@ -223,6 +223,7 @@ impl Session {
         let Some(lateness) = subflow.progress(now, total) else { return };
         let path = subflow.path;
         self.paths.delivered(now, path, lateness);
+        subflow.usual_blockage = self.paths.usual_blockage(now, path);
         let slow = subflow.watch_speed(now);
         if subflow.wake(now) {
             self.events.push_back(Event::PathBack { path });

@@ -201,6 +201,7 @@ impl Subflow {
             rttvar: info.mean_deviation,
             min_rtt: info.min_rtt,
             least_delay: info.min_rtt,
+            usual_blockage: Duration::ZERO,
             cwnd: info.cwnd,
             in_flight: queued,
             delivered: self.delivered(),

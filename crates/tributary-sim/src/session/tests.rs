@@ -125,6 +125,22 @@ fn a_radio_that_was_blocked_before_works_ahead_so_that_the_next_blockage_is_hard
 }
 
 #[test]
+fn blockages_of_a_tenth_of_a_second_cost_neither_rate_nor_copies_nor_silence() {
+    // Payload in Mbit/s over this capacity.
+    for (name, capacity) in [("blink-100", 117.0), ("blink-200", 140.3), ("blink-fade", 122.0)] {
+        let scenario = Scenario::builtin(name).unwrap();
+        let rig = download(&scenario, &SessionConfig::default(), ENDLESS, 8);
+        let rate = rig.rate(2 * SECOND, 8 * SECOND);
+        assert!(rate > 0.92 * capacity, "{name}: {rate:.1} of {capacity}");
+        let counters = rig.transport::<SessionTransport>(rig.server).counters();
+        let share = counters.reinjected as f64 / counters.sent as f64;
+        assert!(share < 0.03, "{name}: {share:.3} of the bytes are sent twice");
+        let silence = rig.longest_silence_from(2 * SECOND);
+        assert!(silence < Duration::from_millis(40), "{name}: {silence:?}");
+    }
+}
+
+#[test]
 fn slow_radios_that_pause_carry_few_copies() {
     let turns =
         |on, off| RateSpec::Turns(vec![(on, Bitrate::from_mbps(3)), (off, Bitrate::from_bps(300_000))]);

@@ -17,6 +17,7 @@ fn view(id: u32, srtt: u64, mbps: u64) -> SubflowView {
         rttvar: Duration::ZERO,
         min_rtt: Duration::from_millis(srtt),
         least_delay: Duration::from_millis(srtt),
+        usual_blockage: Duration::ZERO,
         cwnd: 10,
         in_flight: 0,
         delivered: 0,

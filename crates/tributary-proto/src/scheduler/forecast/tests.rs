@@ -80,6 +80,7 @@ fn view(in_flight: u64, rate: u64, oldest_sent: Option<Instant>) -> SubflowView 
         rttvar: Duration::ZERO,
         min_rtt: Duration::from_millis(10),
         least_delay: Duration::from_millis(10),
+        usual_blockage: Duration::ZERO,
         cwnd: 1 << 16,
         in_flight,
         delivered: 0,

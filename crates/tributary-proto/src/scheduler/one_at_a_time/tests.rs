@@ -29,6 +29,7 @@ pub(in crate::scheduler) fn view(id: u32, srtt_ms: u64, room: usize) -> SubflowV
         rttvar: Duration::ZERO,
         min_rtt: srtt,
         least_delay: srtt,
+        usual_blockage: Duration::ZERO,
         cwnd: 10 * MSS,
         in_flight: 0,
         delivered: 0,

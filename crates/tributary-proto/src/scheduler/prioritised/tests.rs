@@ -21,6 +21,7 @@ fn view(id: u32, rtt: u64, room: usize) -> SubflowView {
         rttvar: Duration::ZERO,
         min_rtt: rtt,
         least_delay: rtt,
+        usual_blockage: Duration::ZERO,
         cwnd: 1 << 16,
         in_flight: 0,
         delivered: 0,

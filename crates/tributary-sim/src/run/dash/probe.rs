@@ -1,6 +1,5 @@
 //! Round-trip times of paths from probe packets, as the path controller measures them (`controller/`): a probe ten times a
-//! second, the median of the last ten answers, a path without an answer for 0.6 s is dead, and the share that was lost of
-//! the last 50. A probe is lost when a later one has been answered for long enough.
+//! second, the median of the last ten answers, a path without an answer for 0.6 s is dead.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -20,13 +19,8 @@ const WINDOW: usize = 10;
 const DEAD: Duration = Duration::from_millis(600);
 /// Answers in a row after which a dead path counts as alive.
 const TO_LIVE: u32 = 3;
-/// An unanswered probe counts as lost after this time, or when this many later ones have been answered.
+/// An unanswered probe is forgotten after this time.
 const LOST: Duration = Duration::from_secs(2);
-const OVERTAKEN: u64 = 3;
-/// Probes in the share of lost ones: five seconds.
-const FATES: usize = 50;
-/// Fates below which the share is not known.
-const FEWEST_FATES: usize = 10;
 /// Bytes of a probe.
 const SIZE: u32 = 64;
 
@@ -37,8 +31,6 @@ struct Probed {
     number: u64,
     outstanding: BTreeMap<u64, Instant>,
     delays: VecDeque<Duration>,
-    /// Whether each of the last probes was lost.
-    fates: VecDeque<bool>,
     in_row: u32,
     heard: Instant,
     alive: bool,
@@ -60,7 +52,6 @@ impl Prober {
             number: 0,
             outstanding: BTreeMap::new(),
             delays: VecDeque::new(),
-            fates: VecDeque::new(),
             in_row: 0,
             heard: Instant::ZERO,
             alive: false,
@@ -74,7 +65,7 @@ impl Prober {
             let answers = path.alive && now.saturating_since(path.heard) < DEAD;
             let known = path.number > 0 && path.heard > Instant::ZERO;
             let rtt = path.median().filter(|_| answers);
-            known.then(|| PathReport { loss: path.loss(), ..PathReport::new(PathId(path.way.path), rtt) })
+            known.then_some(PathReport { path: PathId(path.way.path), rtt, retransmissions: 0 })
         };
         self.paths.iter().filter_map(report).collect()
     }
@@ -88,32 +79,12 @@ impl Probed {
         Some((*low + *high) / 2)
     }
 
-    /// Share of lost packets in one direction: a probe crosses the path twice.
-    fn loss(&self) -> Option<f64> {
-        let lost = self.fates.iter().filter(|lost| **lost).count();
-        let share = lost as f64 / self.fates.len() as f64;
-        (self.fates.len() >= FEWEST_FATES).then(|| 1.0 - (1.0 - share).sqrt())
-    }
-
-    fn decided(&mut self, lost: bool) {
-        self.fates.push_back(lost);
-        if self.fates.len() > FATES {
-            self.fates.pop_front();
-        }
-    }
-
     fn send(&mut self, now: Instant, out: &mut Outbox) {
         if now.saturating_since(self.heard) >= DEAD {
             (self.alive, self.in_row) = (false, 0);
             self.delays.clear();
         }
-        while let Some(entry) = self.outstanding.first_entry() {
-            if now.saturating_since(*entry.get()) < LOST {
-                break;
-            }
-            entry.remove();
-            self.decided(true);
-        }
+        self.outstanding.retain(|_, sent| now.saturating_since(*sent) < LOST);
         self.outstanding.insert(self.number, now);
         let body = Body::Datagram(Bytes::copy_from_slice(&self.number.to_be_bytes()));
         self.number += 1;
@@ -128,18 +99,8 @@ impl Probed {
             self.delays.pop_front();
         }
         self.heard = now;
-        self.decided(false);
-        // Probes stay in order: what is that much older will not be answered any more.
-        while self.outstanding.first_entry().is_some_and(|entry| *entry.key() + OVERTAKEN <= number) {
-            self.outstanding.pop_first();
-            self.decided(true);
-        }
         self.in_row += 1;
-        if self.in_row >= TO_LIVE && !self.alive {
-            self.alive = true;
-            // What was lost while it was dead does not count.
-            self.fates.clear();
-        }
+        self.alive |= self.in_row >= TO_LIVE;
     }
 }
 
