@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 /// Tools of a bare Debian that the script uses.
 const BARE: &[&str] = &["bash", "env", "cksum", "mkdir", "dirname", "cat"];
 /// Tools that the script requires in addition, except ffmpeg.
-const WANTED: &[&str] = &["cc", "ar", "ffprobe", "ip", "git"];
+const WANTED: &[&str] = &["cc", "ar", "ffprobe", "ip", "git", "nft", "curl", "python3", "setpriv"];
 
 struct Machine {
     folder: PathBuf,

@@ -1,7 +1,7 @@
 //! One end of a benchmark's transfer, in a separate process so that processor time and memory can be measured for
 //! each end.
 //!
-//! It gets an [`EndTask`] and replies with [`EndReply`]. Not here: the endpoints of
+//! It gets an [`EndTask`] and replies with `EndReply`. Not here: the endpoints of
 //! experiments ([`tributary_lab::endpoint`]), which follow workloads.
 
 mod kernel;
