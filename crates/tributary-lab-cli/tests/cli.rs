@@ -135,7 +135,7 @@ fn unknown_names_list_the_known_ones() {
         refused(&run, 1, &["`avira+fdbt`", "avira+SCHEDULER"]);
     }
     let reproduce = output(&["reproduce", "fbdt", "--world", "sim", "--scenarios", "nowhere"]);
-    refused(&reproduce, 1, &["`nowhere`", "known: los"]);
+    refused(&reproduce, 1, &["`nowhere`", "known: ", " los,"]);
     refused(
         &output(&["reproduce", "fdbt"]),
         1,

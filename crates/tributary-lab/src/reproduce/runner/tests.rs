@@ -207,11 +207,13 @@ fn the_handoff_file_is_measured_judged_and_drawn_the_same_each_time() {
 fn the_emulated_fbdt_file_runs_at_the_papers_own_rates() {
     let mut paper = Paper::find("fbdt").unwrap();
     let tenth = paper.number("goodput", "los", "wifi", World::Emu).unwrap();
+    let scales = |paper: &Paper, world: World| -> Vec<u64> {
+        paper.matrix.iter().filter(|matrix| matrix.world == world).map(|matrix| matrix.scale).collect()
+    };
+    let simulated = scales(&paper, World::Sim);
     paper.set_scale(World::Emu, 1.0).unwrap();
-    assert!(
-        paper.matrix.iter().all(|matrix| matrix.scale == 10),
-        "the simulator's are the paper's own already"
-    );
+    assert!(scales(&paper, World::Emu).iter().all(|scale| *scale == 10));
+    assert_eq!(scales(&paper, World::Sim), simulated);
     assert_eq!((tenth, paper.number("goodput", "los", "wifi", World::Emu)), (47.0, Some(470.0)));
 }
 
