@@ -68,6 +68,7 @@ impl ViewerArguments {
             assumed: Bitrate::from_bps(self.assumed_rate * 1_000_000),
             field,
             width: self.viewport_width,
+            record: false,
         })
     }
 }

@@ -51,14 +51,14 @@ impl KeyFigure {
     }
 }
 
-/// A picture, embedded in the page.
+/// A picture or a video, embedded in the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Image {
-    /// The media type, for example `image/jpeg`.
+pub struct Media {
+    /// The media type, for example `image/jpeg` or `video/mp4`.
     pub media_type: &'static str,
     /// The file's bytes.
     pub bytes: Vec<u8>,
-    /// Text alternative: a description of the picture.
+    /// Text alternative: what it shows.
     pub alt: String,
     /// Text below it.
     pub caption: String,
@@ -136,7 +136,7 @@ impl HtmlReport {
     }
 
     /// Adds pictures side by side.
-    pub fn images(&mut self, images: &[Image]) -> &mut Self {
+    pub fn images(&mut self, images: &[Media]) -> &mut Self {
         self.body.push_str("<div class=\"stills\">\n");
         for image in images {
             let _ = writeln!(
@@ -149,6 +149,20 @@ impl HtmlReport {
             );
         }
         self.body.push_str("</div>\n");
+        self
+    }
+
+    /// Adds a video that plays over and over, without sound.
+    pub fn video(&mut self, video: &Media) -> &mut Self {
+        let _ = writeln!(
+            self.body,
+            "<figure class=\"panel\"><video controls autoplay muted loop playsinline aria-label=\"{}\" \
+             src=\"data:{};base64,{}\"></video>{}</figure>",
+            markup(&video.alt),
+            markup(video.media_type),
+            base64(&video.bytes),
+            caption_of(&video.caption),
+        );
         self
     }
 
@@ -172,7 +186,7 @@ impl HtmlReport {
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"color-scheme\" content=\"light dark\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-             style-src 'unsafe-inline'; img-src data:\">\n<title>{title}</title>\n\
+             style-src 'unsafe-inline'; img-src data:; media-src data:\">\n<title>{title}</title>\n\
              <style>\n{page}{plots}</style></head>\n<body><main>\n\
              <header><p class=\"kicker\">{LOGO}<span>Tributary</span> {title}</p>\n",
             title = markup(&self.title),

@@ -15,7 +15,7 @@ pub mod table;
 pub mod tables_file;
 
 pub use escape::base64;
-pub use html::{HtmlReport, Image, KeyFigure};
+pub use html::{HtmlReport, KeyFigure, Media};
 pub use judged::{Judged, bootstrap, bootstrap_rounds};
 pub use plot::{Band, BarGroup, Bars, Cdf, Layout, Plot, Series, Strip, StripRow, TimeSeries, Tone};
 pub use schema::{Claim, Expectation, Interval, Reproduced, Reproduction, RunInfo, Verdict};

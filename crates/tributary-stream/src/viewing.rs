@@ -11,6 +11,7 @@ mod motion;
 mod outcome;
 mod page;
 mod play;
+mod recording;
 mod serve;
 mod spool;
 mod stills;
@@ -23,11 +24,12 @@ pub use motion::Motion;
 pub use outcome::{Knowledge, Load, Quality, TiledResult, concealment_name, psnr_cap, table};
 pub use page::{Beside, figure, page};
 pub use play::{Kept, PlayConfig, PlayFailure, Played, Viewing, play};
+pub use recording::{Recording, side_by_side};
 pub use serve::{DiskSource, TileServer, Viewer, Viewers};
 pub use spool::{Spool, SpoolError, Spooled};
 pub use stills::{StillError, Stills, pictures};
 use tributary_net::transport::TransportName;
-pub use view::{ViewError, Viewed, ViewerConfig, Viewpoint};
+pub use view::{ViewError, Viewed, ViewerConfig, Viewpoint, recorded};
 
 /// Time limit for closing a transport.
 const LEAVE: Duration = Duration::from_secs(1);

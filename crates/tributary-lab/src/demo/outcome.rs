@@ -21,7 +21,7 @@ pub struct Transport {
 /// Everything a demo measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// One sentence with the main result.
+    /// The main result of the product and of kernel MPTCP.
     pub headline: String,
     /// The transports, the product last.
     pub transports: Vec<Transport>,
@@ -76,20 +76,17 @@ impl Outcome {
 
     fn sentence(&self) -> String {
         let Some((ours, theirs)) = self.rivals() else { return String::new() };
-        let mean = ours.bulk.mean() / theirs.bulk.mean().max(1e-9);
-        let (worst, their_worst) = (ours.worst(), theirs.worst());
-        let second = if their_worst < 1.0 {
-            format!("{worst:.0} Mbit/s in the worst second against {their_worst:.1}")
-        } else {
-            format!("{:.1} × as much in the worst second", worst / their_worst)
+        let words = |name: &str, transport: &Transport| {
+            let live = transport.record();
+            format!(
+                "{name}: {:.0} Mbit/s, {:.0} in the worst second, {} of {} seconds of live video in time.",
+                transport.bulk.mean(),
+                transport.worst(),
+                live.in_time,
+                live.gops.len(),
+            )
         };
-        let (mine, other) = (ours.record(), theirs.record());
-        format!(
-            "fbdt carried {mean:.2} × as much as Linux MPTCP, {second}; {} of {} live GoPs were in time against {}.",
-            mine.in_time,
-            mine.gops.len(),
-            other.in_time,
-        )
+        format!("{} {}", words("Tributary", ours), words("Kernel MPTCP", theirs))
     }
 
     /// Sum of the single radios' mean goodputs in Mbit/s.

@@ -4,9 +4,9 @@ use super::{Outcome, Transport};
 use crate::figures;
 use crate::result::RunResult;
 use tributary_report::plot::Bar;
-use tributary_report::{Bars, HtmlReport, Image, KeyFigure, Layout, Series, TimeSeries};
+use tributary_report::{Bars, HtmlReport, KeyFigure, Layout, Media, Series, TimeSeries};
 
-pub(super) fn render(outcome: &Outcome, stills: &[Image]) -> String {
+pub(super) fn render(outcome: &Outcome, stills: &[Media]) -> String {
     let scenario = &outcome.scenario;
     let bulk: Vec<&RunResult> = outcome.transports.iter().map(|t| &t.bulk).collect();
     let mut report = HtmlReport::new(&format!("demo · {}", scenario.name));

@@ -1,14 +1,14 @@
 //! Pictures of the worst second, as each viewer saw it.
 
 use super::Outcome;
-use tributary_report::Image;
+use tributary_report::Media;
 use tributary_stream::{Ladder, LadderError, LiveRecord};
 
 /// Width of a picture.
 const WIDTH: u32 = 960;
 
 /// One picture each of the product, MPTCP and the first radio alone.
-pub(super) fn worst_second(outcome: &Outcome, ladder: &Ladder) -> Result<Vec<Image>, LadderError> {
+pub(super) fn worst_second(outcome: &Outcome, ladder: &Ladder) -> Result<Vec<Media>, LadderError> {
     let index = outcome.worst_gop();
     let radio = outcome.scenario.paths.first().map_or("", |path| path.name.as_str());
     let mut images = Vec::new();
@@ -18,7 +18,7 @@ pub(super) fn worst_second(outcome: &Outcome, ladder: &Ladder) -> Result<Vec<Ima
         let Some((shown, words)) = in_front_of_the_eyes(&record, index) else { continue };
         let gop = &record.gops[shown];
         let Some(representation) = gop.representation else { continue };
-        images.push(Image {
+        images.push(Media {
             media_type: "image/jpeg",
             bytes: ladder.still(representation, gop.index, WIDTH)?,
             alt: format!("Picture of second {index} over {}", transport.label),

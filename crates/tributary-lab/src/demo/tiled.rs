@@ -113,6 +113,8 @@ pub fn run_tiled(
         viewed.push(viewpoint.judge(&label, played, Some(&video), &mut report)?);
     }
     let moments = moments(&mut viewed)?;
+    progress(0.99, "encoding the two views side by side");
+    let video = viewing::side_by_side(&viewing::recorded(&viewed))?;
     let mut info = machine::run_info(&settings.command);
     info.seconds = Some(began.elapsed().as_secs_f64());
     info.seeds = vec![settings.scenario.seed];
@@ -124,13 +126,13 @@ pub fn run_tiled(
     set("viewing", format!("{} s, one after the other through the same trace", settings.seconds));
     let viewings: Vec<TiledResult> = viewed.into_iter().map(|viewed| viewed.result).collect();
     let title = format!("demo · tiled 360° · {}", settings.scenario.name);
-    let page = viewing::page(&title, &viewings.iter().collect::<Vec<_>>(), &moments, &info);
+    let page = viewing::page(&title, &viewings.iter().collect::<Vec<_>>(), video.as_ref(), &moments, &info);
     progress(1.0, "writing the report");
     Ok((TiledOutcome { viewings, run: info }, page))
 }
 
 fn viewpoint(settings: &TiledSettings, allocator: &str) -> Result<Viewpoint, ViewError> {
-    Viewpoint::new(viewer(settings, allocator))
+    Viewpoint::new(ViewerConfig { record: true, ..viewer(settings, allocator) })
 }
 
 /// The viewer with this allocator; the rival plans as in its paper.

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 use tributary_link::ScenarioError;
-use tributary_report::Image;
+use tributary_report::Media;
 use tributary_sim::run::RunError;
 use tributary_video::allocation::UnknownAllocator;
 use tributary_video::head::Format;
@@ -81,7 +81,7 @@ pub struct Reproduced {
     /// All viewings and the claims.
     pub outcome: Outcome,
     /// One moment as two transports and allocators showed it, and the original; empty for synthetic clips.
-    pub pictures: Vec<Image>,
+    pub pictures: Vec<Media>,
     /// Why there are no pictures, if there are tiles.
     pub no_pictures: Option<String>,
 }

@@ -27,8 +27,9 @@ fn page_of_evil() -> String {
         assert!(plot.standalone().contains("prefers-color-scheme"));
     }
     let image =
-        Image { media_type: "image/png", bytes: vec![0, 255], alt: EVIL.into(), caption: EVIL.into() };
-    report.images(&[image]);
+        Media { media_type: "image/png", bytes: vec![0, 255], alt: EVIL.into(), caption: EVIL.into() };
+    let video = Media { media_type: "video/mp4", ..image.clone() };
+    report.images(&[image]).video(&video);
     let run = RunInfo {
         command: EVIL.into(),
         configuration: [(EVIL.to_owned(), EVIL.to_owned())].into(),
@@ -50,7 +51,7 @@ fn the_page_stands_alone_and_holds_no_nan() {
     assert!(!page.contains("src=\"http") && !page.contains("href=") && !page.contains("url("));
     assert!(!page.contains("NaN") && !page.contains("=\"inf"), "a coordinate is broken");
     assert!(page.contains("This run is not valid."));
-    assert!(page.contains("data:image/png;base64,AP8="));
+    assert!(page.contains("data:image/png;base64,AP8=") && page.contains("data:video/mp4;base64,AP8="));
 }
 
 #[test]

@@ -17,7 +17,8 @@ use tributary_video::render::{RenderError, RenderSettings, Renderer};
 use tributary_video::viewport::{FieldOfView, Viewer};
 
 use super::motion::{Motion, MotionMeter};
-use super::stills::Stills;
+use super::recording::{Recorder, Recording};
+use super::stills::{StillError, Stills};
 use super::{Spool, SpoolError, Spooled};
 use crate::tiled::TiledRecord;
 
@@ -34,6 +35,8 @@ pub struct MeasureSettings {
     pub viewport: (usize, usize),
     /// Concealment of missing tiles.
     pub concealment: Concealment,
+    /// Whether every picture seen is recorded.
+    pub record: bool,
 }
 
 /// Quality of one slot. Errors are of luma, averaged over the slot's pictures.
@@ -64,6 +67,8 @@ pub struct Measured {
     pub motion: Motion,
     /// The middle picture of every slot, as seen and as in the source.
     pub stills: Stills,
+    /// Every picture seen, if that was wanted.
+    pub recording: Option<Recording>,
 }
 
 /// Why measuring failed.
@@ -106,6 +111,9 @@ pub enum MeasureError {
     /// Pictures cannot be stored.
     #[error("cannot store pictures: {0}")]
     Stills(#[from] std::io::Error),
+    /// The view cannot be recorded.
+    #[error("cannot record the view: {0}")]
+    Recording(#[from] StillError),
 }
 
 /// Decodes and measures a viewing of `video`. Calls `progress` with 0 to 1. Blocks.
@@ -134,7 +142,8 @@ pub fn measure(
         gops.push(viewing.slot(slot, &decoded, trace)?);
         progress((at + 1) as f64 / record.slots.len() as f64);
     }
-    Ok(Measured { gops, motion: viewing.motion.finish(), stills: viewing.stills })
+    let recording = viewing.recorder.map(Recorder::finish).transpose()?;
+    Ok(Measured { gops, motion: viewing.motion.finish(), stills: viewing.stills, recording })
 }
 
 /// For each slot and tile, the finest copy that was in time.
@@ -165,6 +174,7 @@ struct Looking<'a> {
     original: Picture,
     motion: MotionMeter,
     stills: Stills,
+    recorder: Option<Recorder>,
 }
 
 impl<'a> Looking<'a> {
@@ -185,6 +195,7 @@ impl<'a> Looking<'a> {
             original: Picture::black(viewport.0, viewport.1)?,
             motion: MotionMeter::new(video.qps(), video.grid().tiles(), picture_s),
             stills: Stills::new(viewport)?,
+            recorder: settings.record.then(|| Recorder::start(viewport, 1.0 / picture_s)).transpose()?,
         })
     }
 
@@ -233,6 +244,7 @@ impl<'a> Looking<'a> {
             let pose = trace.at((f64::from(slot.slot) + at as f64 / count as f64) * gop_s);
             self.renderer.render_into(&self.panorama, pose, &mut self.seen)?;
             self.renderer.render_into(&source, pose, &mut self.original)?;
+            self.recorder.as_mut().map(|recorder| recorder.push(&self.seen)).transpose()?;
             let error = mse(&self.seen.luma(), &self.original.luma())?;
             let projection = self.video.grid().projection();
             quality.viewport_mse += error / count as f64;

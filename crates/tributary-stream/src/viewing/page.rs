@@ -2,7 +2,7 @@
 //! sentences are measured.
 
 use tributary_report::{
-    Cell, Column, HtmlReport, Image, KeyFigure, Layout, Plot, RunInfo, Series, Table, TimeSeries, plot::Tone,
+    Cell, Column, HtmlReport, KeyFigure, Layout, Media, Plot, RunInfo, Series, Table, TimeSeries, plot::Tone,
 };
 use tributary_video::metrics::psnr_db;
 
@@ -20,7 +20,7 @@ pub struct Beside {
     /// The caption.
     pub words: String,
     /// The pictures as seen, and the original.
-    pub images: Vec<Image>,
+    pub images: Vec<Media>,
 }
 
 /// The quality of every GoP as a separate SVG picture.
@@ -29,12 +29,21 @@ pub fn figure(results: &[&TiledResult]) -> String {
     Plot::standalone(&quality(results))
 }
 
-/// The report of viewings of the same clip, the product's first.
+/// The report of viewings of the same clip, the product's first. `video` shows what their viewers saw.
 #[must_use]
-pub fn page(title: &str, results: &[&TiledResult], moments: &[Beside], run: &RunInfo) -> String {
+pub fn page(
+    title: &str,
+    results: &[&TiledResult],
+    video: Option<&Media>,
+    moments: &[Beside],
+    run: &RunInfo,
+) -> String {
     let mut report = HtmlReport::new(title);
     let Some(first) = results.first() else { return report.render() };
     report.headline(&headline(results)).lead(&lead(first));
+    if let Some(video) = video {
+        report.video(video);
+    }
     for card in cards(results) {
         report.card(card);
     }
@@ -71,25 +80,31 @@ pub fn page(title: &str, results: &[&TiledResult], moments: &[Beside], run: &Run
     report.render()
 }
 
+/// What each viewer saw, in a few words.
 fn headline(results: &[&TiledResult]) -> String {
-    let quality = |result: &TiledResult| result.quality.as_ref().map(|q| (q.viewport, q.late_percent));
+    let short = |result: &&TiledResult| {
+        let quality = result.quality.as_ref()?;
+        let late = match quality.late_percent {
+            late if late < 0.05 => "nothing late".to_owned(),
+            late if late < 10.0 => format!("{late:.1} % of the view late"),
+            late => format!("{late:.0} % of the view late"),
+        };
+        Some(format!("{}: {:.1} dB, {late}.", spoken(&result.transport), quality.viewport.mean_db))
+    };
     match results {
-        [ours, theirs, ..] => match (quality(ours), quality(theirs)) {
-            (Some((mine, late)), Some((other, other_late))) => format!(
-                "{} on {} against {} on {}: {:+.1} dB in the mean of GoPs, {:+.1} dB pooled, {:+.1} dB in the worst 5 %; {late:.2} % of the view late against {other_late:.2} %.",
-                ours.allocator,
-                ours.transport,
-                theirs.allocator,
-                theirs.transport,
-                mine.mean_db - other.mean_db,
-                mine.pooled_db - other.pooled_db,
-                mine.worst_db - other.worst_db,
-            ),
-            _ => ours.sentence(),
-        },
         [only] => only.sentence(),
-        [] => String::new(),
+        several => match several.iter().map(short).collect::<Option<Vec<_>>>() {
+            Some(sentences) => sentences.join(" "),
+            None => several.first().map(|first| first.sentence()).unwrap_or_default(),
+        },
     }
+}
+
+/// A transport's name at the beginning of a sentence. The default scheduler is the product's name.
+pub(super) fn spoken(transport: &str) -> String {
+    let transport = if transport == "fbdt" { "Tributary" } else { transport };
+    let mut letters = transport.chars();
+    letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
 }
 
 fn lead(result: &TiledResult) -> String {

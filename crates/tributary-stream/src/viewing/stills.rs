@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::process::Command;
 
 use thiserror::Error;
-use tributary_report::Image;
+use tributary_report::Media;
 use tributary_tiles::program::{self, ProgramError};
 use tributary_video::picture::{Picture, PictureError, sample_count};
 
@@ -73,9 +73,9 @@ impl Stills {
 ///
 /// # Errors
 /// ffmpeg is missing or fails.
-pub fn pictures(captioned: &[(&Picture, String)]) -> Result<Vec<Image>, StillError> {
+pub fn pictures(captioned: &[(&Picture, String)]) -> Result<Vec<Media>, StillError> {
     let image = |(picture, caption): &(&Picture, String)| {
-        Ok(Image {
+        Ok(Media {
             media_type: "image/jpeg",
             bytes: jpeg(picture)?,
             alt: caption.clone(),

@@ -69,6 +69,7 @@ fn viewer(allocator: &str, head: Option<PathBuf>) -> ViewerConfig {
         plans: None,
         field: (110.0, 90.0),
         width: 96,
+        record: true,
     }
 }
 
@@ -127,8 +128,12 @@ async fn a_viewer_on_loopback_sees_the_video_over_every_transport() {
         assert!(quality.viewport.mean_db >= quality.viewport.worst_db - 1e-9);
         let moments = viewed.moments().unwrap();
         assert!(moments.iter().all(|m| m.images.len() == 2 && m.images[0].bytes.starts_with(&[0xff, 0xd8])));
-        let page = page("test", &[&result], &moments, &tributary_report::machine::run_info("test"));
-        assert!(page.contains("data:image/jpeg") && page.contains("worst 5 %"));
+        let video = viewed.video().unwrap().expect("the view was recorded");
+        let page =
+            page("test", &[&result], Some(&video), &moments, &tributary_report::machine::run_info("test"));
+        assert!(
+            page.contains("data:video/mp4") && page.contains("data:image/jpeg") && page.contains("worst 5 %")
+        );
         let json = serde_json::to_string(&result).unwrap();
         assert_eq!(serde_json::from_str::<TiledResult>(&json).unwrap().load, result.load);
         assert!(table(&[&result]).to_text().contains("frozen"));

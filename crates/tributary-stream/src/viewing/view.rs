@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{Kept, PlayConfig, PlayFailure, Played, Spool, label, play};
 use crate::tiled::{self, Planner, PlayerSettings, TiledRecord};
 use thiserror::Error;
+use tributary_report::Media;
 use tributary_tiles::{TiledError, TiledVideo};
 use tributary_types::Bitrate;
 use tributary_video::allocation::UnknownAllocator;
@@ -16,6 +17,7 @@ use tributary_video::viewport::{FieldOfView, FieldOfViewError};
 
 use super::measure::{MeasureError, MeasureSettings, Measured, measure};
 use super::outcome::{self, Knowledge, Load, Quality, TiledResult};
+use super::recording::Recording;
 
 /// Settings of the viewer, its planning and measuring.
 #[derive(Debug, Clone)]
@@ -40,6 +42,8 @@ pub struct ViewerConfig {
     pub field: (f64, f64),
     /// The viewport's width, pixels.
     pub width: usize,
+    /// Whether the view is recorded as video, for a report.
+    pub record: bool,
 }
 
 impl Default for ViewerConfig {
@@ -56,6 +60,7 @@ impl Default for ViewerConfig {
             plans: None,
             field: (110.0, 90.0),
             width: 720,
+            record: false,
         }
     }
 }
@@ -202,6 +207,7 @@ impl Viewpoint {
             field: self.field,
             viewport: (even(self.config.width as f64), height),
             concealment: self.config.concealment,
+            record: self.config.record,
         }
     }
 
@@ -320,6 +326,14 @@ fn trace(path: &Path, format: &Format) -> Result<HeadTrace, ViewError> {
 }
 
 impl Viewed {
+    /// The viewing as video, if it was recorded.
+    ///
+    /// # Errors
+    /// ffmpeg is missing or fails.
+    pub fn video(&self) -> Result<Option<Media>, super::StillError> {
+        super::side_by_side(&recorded([self]))
+    }
+
     /// The slots that are shown as pictures: the worst, and the middle one.
     ///
     /// # Errors
@@ -346,4 +360,16 @@ impl Viewed {
         }
         Ok(moments)
     }
+}
+
+/// The recordings of viewings, each with its name.
+pub fn recorded<'a>(viewings: impl IntoIterator<Item = &'a Viewed>) -> Vec<(&'a Recording, String)> {
+    let of = |viewed: &'a Viewed| {
+        let recording = viewed.measured.as_ref()?.recording.as_ref()?;
+        Some((
+            recording,
+            format!("{} ({})", super::page::spoken(&viewed.result.transport), viewed.result.allocator),
+        ))
+    };
+    viewings.into_iter().filter_map(of).collect()
 }

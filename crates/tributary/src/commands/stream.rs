@@ -184,7 +184,9 @@ fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
     let mut transport = transport(&arguments.transport, &locals)?;
     transport.common = transport.common.map(|common| paths::with_wait(common, arguments.paths.wait()));
     let config = PlayConfig { transport, paths };
-    let viewpoint = Viewpoint::new(arguments.viewer.config(arguments.seconds)?)?;
+    let mut viewer = arguments.viewer.config(arguments.seconds)?;
+    viewer.record = arguments.report.is_some();
+    let viewpoint = Viewpoint::new(viewer)?;
     if let Some(keep) = &arguments.keep {
         let kept = super::proxy::runtime()?.block_on(viewpoint.keep(&config, keep))?;
         output::line(&serde_json::to_string(&kept)?)?;
@@ -212,7 +214,8 @@ fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
         info.seconds = Some(began.elapsed().as_secs_f64());
         info.congestion = arguments.transport.congestion.clone().unwrap_or_else(|| "the system's".to_owned());
         let moments = viewed.moments()?;
-        let page = viewing::page("tiled 360° video", &[&viewed.result], &moments, &info);
+        let video = viewed.video()?;
+        let page = viewing::page("tiled 360° video", &[&viewed.result], video.as_ref(), &moments, &info);
         std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))?;
     }
     if arguments.json {

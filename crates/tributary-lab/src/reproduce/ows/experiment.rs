@@ -8,7 +8,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tributary_report::Image;
+use tributary_report::Media;
 use tributary_stream::tiled;
 use tributary_types::{Bitrate, Rng};
 use tributary_video::rd::Concealment;
@@ -123,7 +123,7 @@ impl Viewings {
     }
 
     /// Pictures of the first viewing of a clip with tiles on disk, in deep fades: baseline, product, original.
-    pub(super) fn moment(&self) -> (Vec<Image>, Option<String>) {
+    pub(super) fn moment(&self) -> (Vec<Media>, Option<String>) {
         let Some(clip) = self.clips.iter().position(|clip| clip.directory().is_some()) else {
             return Default::default();
         };

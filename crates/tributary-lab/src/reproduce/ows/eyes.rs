@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use tributary_report::Image;
+use tributary_report::Media;
 use tributary_tiles::decode::{self, TileData};
 use tributary_tiles::{DecodeError, TiledError, TiledVideo, patch};
 use tributary_video::metrics::{MOST_DB, mse, psnr_db};
@@ -47,7 +47,7 @@ enum EyesError {
 
 /// Pictures of two viewings of a clip with tiles on disk, and the original. No pictures for a synthetic clip. If
 /// there is no decoder, the reason is returned.
-pub(super) fn moment(base: &Task, whole: &Task) -> (Vec<Image>, Option<String>) {
+pub(super) fn moment(base: &Task, whole: &Task) -> (Vec<Media>, Option<String>) {
     match base.clip.directory().map(|directory| beside(directory, base, whole)) {
         Some(Ok(images)) => (images, None),
         Some(Err(reason)) => (Vec::new(), Some(reason.to_string())),
@@ -55,7 +55,7 @@ pub(super) fn moment(base: &Task, whole: &Task) -> (Vec<Image>, Option<String>) 
     }
 }
 
-fn beside(directory: &Path, base: &Task, whole: &Task) -> Result<Vec<Image>, EyesError> {
+fn beside(directory: &Path, base: &Task, whole: &Task) -> Result<Vec<Media>, EyesError> {
     let shown = [base.shown().map_err(Box::new)?, whole.shown().map_err(Box::new)?];
     let error = |gop: &usize| shown[0][*gop].seen.mse;
     let gops = STARTING.min(shown[0].len())..shown[0].len();
