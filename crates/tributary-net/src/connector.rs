@@ -51,7 +51,7 @@ pub(crate) struct Connector {
     common: Arc<Common>,
     tls: Tls<ClientConfig>,
     credentials: Option<Credentials>,
-    handshakes: Handshakes,
+    pub(crate) handshakes: Handshakes,
     /// Paths that are connected with small segments.
     small: BTreeSet<PathId>,
     attempts: HashMap<SubflowId, (PathId, Attempt)>,
@@ -86,7 +86,8 @@ impl Connector {
 
     // ---- input
 
-    pub(crate) fn event(&mut self, now: Instant, event: &Event) {
+    /// An event of the session, which [`Self::handshakes`] knows already.
+    pub(crate) fn event(&mut self, event: &Event) {
         match *event {
             Event::SmallSegments { path, small: true } => drop(self.small.insert(path)),
             Event::SmallSegments { path, small: false } => drop(self.small.remove(&path)),
@@ -96,7 +97,6 @@ impl Connector {
             }
             _ => {}
         }
-        self.handshakes.handle_event(now, event);
     }
 
     pub(crate) fn connected(&mut self, now: Instant, session: &mut Session, id: SubflowId) {
@@ -163,38 +163,29 @@ impl Connector {
         self.handshakes.handle(now, session, id, Progress::Failed(failure));
     }
 
-    pub(crate) fn timeout(&mut self, now: Instant, session: &mut Session) {
-        self.handshakes.handle_timeout(now, session);
-    }
-
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        self.handshakes.poll_timeout()
-    }
-
     // ---- output
 
-    /// Carries out decisions until one of them is for the driver.
-    pub(crate) fn poll_outcome(&mut self) -> Option<Outcome> {
-        loop {
-            match self.handshakes.poll_action()? {
-                Action::Dial { path, subflow } => self.dial(path, subflow),
-                Action::Introduce { subflow, opens } => self.introduce(subflow, opens),
-                Action::Admit { subflow, .. } => {
-                    if let Some((_, Attempt::Introduced(established))) = self.attempts.remove(&subflow) {
-                        return Some(Outcome::Admit(established));
-                    }
+    /// Carries out a decision; returns what is left of it for the driver.
+    pub(crate) fn carry_out(&mut self, action: Action) -> Option<Outcome> {
+        match action {
+            Action::Dial { path, subflow } => self.dial(path, subflow),
+            Action::Introduce { subflow, opens } => self.introduce(subflow, opens),
+            Action::Admit { subflow, .. } => {
+                if let Some((_, Attempt::Introduced(established))) = self.attempts.remove(&subflow) {
+                    return Some(Outcome::Admit(established));
                 }
-                Action::Failed { path, failure } => {
-                    let said = self.error.take().filter(|_| failure != Failure::TimedOut);
-                    return Some(Outcome::Failed(path, said.unwrap_or(HandshakeError::Timeout)));
-                }
-                Action::Drop { subflow, abort } => {
-                    if !self.drop_attempt(subflow, abort) {
-                        return Some(Outcome::Drop(subflow, abort));
-                    }
+            }
+            Action::Failed { path, failure } => {
+                let said = self.error.take().filter(|_| failure != Failure::TimedOut);
+                return Some(Outcome::Failed(path, said.unwrap_or(HandshakeError::Timeout)));
+            }
+            Action::Drop { subflow, abort } => {
+                if !self.drop_attempt(subflow, abort) {
+                    return Some(Outcome::Drop(subflow, abort));
                 }
             }
         }
+        None
     }
 
     fn dial(&mut self, path: PathId, id: SubflowId) {

@@ -1,13 +1,15 @@
 //! The task that owns a session's subflows: moves bytes between sockets and the session.
 //!
 //! One turn: handle commands, read from the sockets, report each subflow's room to the session, drain the session
-//! (transmit, then events, then the timer), write. Turns repeat while they move bytes. The driver makes no decisions:
-//! the session and `Handshakes` decide when to connect, close or reset.
+//! ([`Turn`]), write. Turns repeat while they move bytes. The driver makes no decisions: the session and `Handshakes` decide
+//! when to connect, close or reset.
 //!
 //! A peer decides how much work its bytes are, so the work without a pause, and that under one lock, is limited by time
 //! ([`slice`]): what is left waits for the next turn, after the other sessions' drivers.
 
 mod gather;
+#[cfg(feature = "script")]
+pub mod script;
 mod slice;
 
 use std::collections::BTreeMap;
@@ -20,8 +22,8 @@ use std::time::Duration;
 use socket2::SockRef;
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
-use tributary_proto::handshakes::LINGER;
-use tributary_proto::room::CLOSING_ROOM;
+use tributary_proto::handshakes::{Action, Handshakes, LINGER};
+use tributary_proto::turn::{self, Output, Turn};
 use tributary_proto::{Event, ProtocolError};
 use tributary_types::{Instant, PathId, SubflowId};
 
@@ -40,8 +42,6 @@ use slice::Slice;
 const TURNS: usize = 8;
 /// Writes of the session after which the clock is read.
 const TRANSMITS: usize = 16;
-/// Shortest timer, the resolution of the runtime's clock.
-const TICK: Duration = Duration::from_millis(1);
 
 pub(crate) struct Driver {
     shared: Arc<Shared>,
@@ -74,7 +74,17 @@ impl Driver {
         mark: Option<u32>,
         registration: Option<Box<dyn Send>>,
     ) {
-        tokio::spawn(Self {
+        tokio::spawn(Self::new(shared, commands, connector, mark, registration));
+    }
+
+    fn new(
+        shared: Arc<Shared>,
+        commands: mpsc::UnboundedReceiver<Command>,
+        connector: Option<Connector>,
+        mark: Option<u32>,
+        registration: Option<Box<dyn Send>>,
+    ) -> Self {
+        Self {
             shared,
             commands,
             subflows: BTreeMap::new(),
@@ -88,7 +98,7 @@ impl Driver {
             in_turn: false,
             mark,
             _registration: registration,
-        });
+        }
     }
 
     /// One turn; returns whether it moved any bytes.
@@ -97,13 +107,8 @@ impl Driver {
         let now = self.shared.now();
         let shared = self.shared.clone();
         let mut state = shared.lock();
-        moved |= self.feed(&mut state, now, slice);
-        state.share_memory(now);
-        let kept = budget::kept(state.session.memory().blocks);
-        self.subflows.values_mut().for_each(|subflow| subflow.keep(kept));
-        moved |= self.drain(&mut state, now, slice);
-        let attempts = self.connector.as_ref().and_then(Connector::poll_timeout);
-        let deadline = state.session.poll_timeout().into_iter().chain(attempts).min();
+        moved |= self.exchange(&mut state, now, slice);
+        let deadline = turn::deadline(&state.session, self.connector.as_ref().map(|c| &c.handshakes));
         if !state.driver.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             state.driver = Some(cx.waker().clone());
         }
@@ -115,6 +120,15 @@ impl Driver {
         moved |= self.act();
         self.arm(cx, deadline);
         moved
+    }
+
+    /// Passes on what was gathered, and takes what the session gives. Returns whether there was anything.
+    fn exchange(&mut self, state: &mut State, now: Instant, slice: &Slice) -> bool {
+        let fed = self.feed(state, now, slice);
+        state.share_memory(now);
+        let kept = budget::kept(state.session.memory().blocks);
+        self.subflows.values_mut().for_each(|subflow| subflow.keep(kept));
+        self.drain(state, now, slice) || fed
     }
 
     // ---- from the sockets
@@ -260,14 +274,19 @@ impl Driver {
 
     /// Client: carries out the decisions about connections.
     fn connect(&mut self, state: &mut State, now: Instant) {
-        while let Some(outcome) = self.connector.as_mut().and_then(Connector::poll_outcome) {
-            match outcome {
-                Outcome::Admit(established) => self.admit(state, now, *established),
-                Outcome::Drop(subflow, abort) => {
-                    self.actions.push(Event::CloseSubflow { subflow, abort });
-                }
-                Outcome::Failed(path, error) => self.path_failed(state, now, path, error),
+        while let Some(action) = handshakes(&mut self.connector).and_then(Handshakes::poll_action) {
+            self.carry_out(state, now, action);
+        }
+    }
+
+    fn carry_out(&mut self, state: &mut State, now: Instant, action: Action) {
+        match self.connector.as_mut().and_then(|connector| connector.carry_out(action)) {
+            Some(Outcome::Admit(established)) => self.admit(state, now, *established),
+            Some(Outcome::Drop(subflow, abort)) => {
+                self.actions.push(Event::CloseSubflow { subflow, abort });
             }
+            Some(Outcome::Failed(path, error)) => self.path_failed(state, now, path, error),
+            None => {}
         }
     }
 
@@ -356,46 +375,26 @@ impl Driver {
 
     // ---- to the sockets
 
+    /// Takes the session's output, frames until the slice is over; returns whether there were any.
     fn drain(&mut self, state: &mut State, now: Instant, slice: &Slice) -> bool {
-        if state.session.poll_timeout().is_some_and(|at| at <= now) {
-            state.session.handle_timeout(now);
-        }
-        if let Some(connector) = &mut self.connector {
-            connector.timeout(now, &mut state.session);
-        }
-        let mut moved = false;
-        loop {
-            moved |= self.transmit(state, now, slice);
-            let closed = state.session.is_closed();
-            if closed && state.closed.is_none() {
-                for &id in self.subflows.keys() {
-                    state.session.handle_room(id, CLOSING_ROOM);
+        let mut turn = Turn::begin(now, &mut state.session, handshakes(&mut self.connector));
+        let mut frames = 0;
+        while let Some(output) = turn.poll(now, &mut state.session, handshakes(&mut self.connector)) {
+            match output {
+                Output::Frame(transmit) => {
+                    if let Some(subflow) = self.subflows.get_mut(&transmit.subflow) {
+                        subflow.push(transmit);
+                    }
+                    frames += 1;
+                    if frames % TRANSMITS == 0 && slice.is_over() {
+                        turn.pause();
+                    }
                 }
-                moved |= self.transmit(state, now, slice);
-            }
-            while let Some(event) = state.session.poll_event() {
-                self.event(state, now, event);
-            }
-            self.connect(state, now);
-            if closed == state.session.is_closed() {
-                return moved;
+                Output::Action(action) => self.carry_out(state, now, action),
+                Output::Event(event) => self.event(state, now, event),
             }
         }
-    }
-
-    /// Hands the session's output to the subflows, until there is no more or the slice is over.
-    fn transmit(&mut self, state: &mut State, now: Instant, slice: &Slice) -> bool {
-        let mut count = 0;
-        while let Some(transmit) = state.session.poll_transmit(now) {
-            if let Some(subflow) = self.subflows.get_mut(&transmit.subflow) {
-                subflow.push(transmit);
-            }
-            count += 1;
-            if count % TRANSMITS == 0 && slice.is_over() {
-                break;
-            }
-        }
-        count > 0
+        frames > 0
     }
 
     fn event(&mut self, state: &mut State, now: Instant, event: Event) {
@@ -421,7 +420,7 @@ impl Driver {
             _ => {}
         }
         if let Some(connector) = &mut self.connector {
-            connector.event(now, &event);
+            connector.event(&event);
         }
         match event {
             Event::CloseSubflow { .. } => self.actions.push(event),
@@ -456,8 +455,7 @@ impl Driver {
     fn arm(&mut self, cx: &mut Context<'_>, deadline: Option<Instant>) {
         let Some(deadline) = deadline else { return };
         let now = self.shared.now();
-        // A deadline in the past that has been handled waits one tick, to avoid spinning.
-        let at = deadline.max(now + TICK);
+        let at = turn::wake_at(now, deadline);
         if self.armed != at {
             self.armed = at;
             self.timer.as_mut().reset(self.shared.timer(at));
@@ -467,6 +465,10 @@ impl Driver {
             cx.waker().wake_by_ref();
         }
     }
+}
+
+fn handshakes(connector: &mut Option<Connector>) -> Option<&mut Handshakes> {
+    connector.as_mut().map(|connector| &mut connector.handshakes)
 }
 
 impl Future for Driver {

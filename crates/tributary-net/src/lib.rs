@@ -83,6 +83,8 @@ pub use config::{
     Common, ConnectConfig, Limits, ListenConfig, Local, MarkError, PathConfig, PathError, ServerAddress,
     Siblings,
 };
+#[cfg(feature = "script")]
+pub use driver::script;
 pub use error::{ConnectError, ListenError, SessionClosed};
 pub use events::{SessionEvent, SessionEventKind};
 pub use flow::{Flow, FlowConfig};

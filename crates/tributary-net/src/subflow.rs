@@ -227,6 +227,13 @@ impl Subflow {
         }
     }
 
+    /// Takes what is queued, so that it is never written. Not for a subflow with TLS.
+    #[cfg(feature = "script")]
+    pub(crate) fn take_queued(&mut self) -> impl Iterator<Item = Transmit> {
+        self.queued = 0;
+        self.queue.drain(..)
+    }
+
     /// Bytes queued here and not yet in the kernel.
     pub(crate) fn held(&self) -> usize {
         self.queued + self.security.as_ref().map_or(0, |(sealer, _)| sealer.held())

@@ -8,7 +8,8 @@
 //!
 //! The parts: [`scheduler::Scheduler`] decides which segment goes on which subflow; the session does
 //! numbering, reassembly and acknowledgement; [`handshakes::Handshakes`] turns a client's connections into
-//! subflows; [`room::Room`] limits how much a subflow may take. The driver owns the connections and moves bytes.
+//! subflows; [`room::Room`] limits how much a subflow may take; [`turn::Turn`] is the order in which a driver drains them.
+//! The driver owns the connections and moves bytes.
 
 mod bound;
 mod config;
@@ -26,6 +27,7 @@ mod send;
 mod session;
 mod subflow;
 pub mod transport;
+pub mod turn;
 pub mod wire;
 mod work;
 

@@ -18,8 +18,6 @@ const UNSENT_TIME: Duration = Duration::from_millis(4);
 const INFO_EVERY: Duration = Duration::from_millis(2);
 /// Most plaintext encrypted at once: with its ciphertext it fits the processor's cache.
 const SEAL_AT_ONCE: u64 = 256 * 1024;
-/// Room that is always granted for the closing frame of a session.
-pub const CLOSING_ROOM: usize = 4096;
 
 /// The transport's state of a subflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -35,7 +35,7 @@ pub use quic::{
     MultipathQuicTransport, Protection, QuicConfig, QuicEnd, QuicError, QuicPath, QuicTransport,
     quic_controllers,
 };
-pub use session::{SessionConfig, SessionTransport};
+pub use session::{SessionConfig, SessionTransport, script};
 pub use tcp::{LossDetection, Pipe, TcpConfig, TcpError, TcpInfo, TcpSocket, TcpState, TcpTransport};
 pub use transport::{Application, Counters, Endpoint, Notice, PathSample, StreamKey, Transport};
 pub use world::{World, WorldError};

@@ -1,6 +1,6 @@
 //! A Tributary session in virtual time: the product's own [`Session`] over simulated TCP subflows.
 //!
-//! Drives the session, its connection attempts (`handshakes`) and its room (`room`) as the runtime does on
+//! Drives the session, its connection attempts (`handshakes`) and its room (`room`) in turns (`turn`) as the runtime does on
 //! kernel sockets, with the same messages and timer resolution. Frames are real bytes beside the packets;
 //! payload is slices of one block of zeros. Not here: encryption (only the records' lengths are modelled),
 //! and the session's decisions. Model: `docs/models/session-in-simulator.md`.
@@ -9,6 +9,7 @@ mod connection;
 mod content;
 mod driver;
 mod handshake;
+pub mod script;
 mod wire;
 
 use core::time::Duration;
@@ -28,6 +29,7 @@ use crate::packet::{Body, Packet};
 use crate::tcp::TcpConfig;
 use crate::transport::{Counters, Notice, PathSample, StreamKey, Transport};
 use connection::{Connection, Phase};
+use script::Arrival;
 use wire::{Delivery, Wire};
 
 /// Settings of both ends.
@@ -82,7 +84,6 @@ pub struct SessionTransport {
     connections: Vec<Connection>,
     /// The application has been notified of the connection.
     connected: bool,
-    closed: bool,
     notices: VecDeque<Notice>,
     /// The rest of a chunk that was read only in part.
     leftover: BTreeMap<StreamKey, Bytes>,
@@ -90,7 +91,8 @@ pub struct SessionTransport {
     content: content::Content,
     /// Something has happened that the session may react to.
     dirty: bool,
-    session_due: Option<Instant>,
+    /// When the session's next turn is due, unless something arrives.
+    due: Option<Instant>,
     wake: Instant,
     /// Reused buffers: views of siblings, and what a segment completed.
     views: Vec<SiblingView>,
@@ -98,6 +100,7 @@ pub struct SessionTransport {
     past: Counters,
     srtt_sum: Duration,
     srtt_count: u32,
+    recorder: script::Recorder,
 }
 
 impl SessionTransport {
@@ -127,18 +130,18 @@ impl SessionTransport {
             handshakes: Handshakes::new(early),
             connections: Vec::new(),
             connected: false,
-            closed: false,
             notices: VecDeque::new(),
             leftover: BTreeMap::new(),
             finished: BTreeSet::new(),
             dirty: true,
-            session_due: None,
+            due: None,
             wake: Instant::ZERO,
             views: Vec::new(),
             arrived: VecDeque::new(),
             past: Counters::default(),
             srtt_sum: Duration::ZERO,
             srtt_count: 0,
+            recorder: script::Recorder::default(),
         }
     }
 
@@ -146,6 +149,11 @@ impl SessionTransport {
     #[must_use]
     pub fn session(&self) -> Option<&Session> {
         self.session.as_ref()
+    }
+
+    /// Records from now on what arrives and what the driver does.
+    pub fn record(&mut self) -> script::Recorded {
+        self.recorder.start()
     }
 
     /// Number of subflows that are up.
@@ -181,6 +189,7 @@ impl Transport for SessionTransport {
 
     fn open(&mut self, _: Instant, priority: u8) -> Option<StreamKey> {
         let session = self.session.as_mut().filter(|_| self.connected)?;
+        self.recorder.arrived(|| Arrival::Open(priority));
         session.open_stream(priority).ok().map(|id| u64::from(id.0))
     }
 
@@ -189,6 +198,7 @@ impl Transport for SessionTransport {
         let mut written = 0;
         while written < bytes {
             let mut chunk = self.content.next(key, bytes - written);
+            self.recorder.arrived(|| Arrival::Write(stream(key), chunk.clone()));
             match session.write(stream(key), &mut chunk) {
                 Ok(taken) => {
                     self.content.written(key, taken as u64);
@@ -220,6 +230,7 @@ impl Transport for SessionTransport {
 
     fn finish(&mut self, _: Instant, key: StreamKey) {
         if let Some(session) = self.session.as_mut() {
+            self.recorder.arrived(|| Arrival::Finish(stream(key)));
             // Refused only if the stream or the session is already over.
             let _ = session.finish(stream(key));
             self.dirty = true;
@@ -245,14 +256,17 @@ impl Transport for SessionTransport {
         while total < most {
             let mut chunk = match self.leftover.remove(&key) {
                 Some(chunk) => chunk,
-                None => match session.read(stream(key)) {
-                    Ok(Some(chunk)) => chunk,
-                    Ok(None) | Err(ReadError::Reset(_)) => {
-                        self.finished.insert(key);
-                        break;
+                None => {
+                    self.recorder.arrived(|| Arrival::Read(stream(key)));
+                    match session.read(stream(key)) {
+                        Ok(Some(chunk)) => chunk,
+                        Ok(None) | Err(ReadError::Reset(_)) => {
+                            self.finished.insert(key);
+                            break;
+                        }
+                        Err(_) => break,
                     }
-                    Err(_) => break,
-                },
+                }
             };
             let taken = chunk.split_to(chunk.len().min((most - total) as usize));
             self.content.read(key, &taken);
@@ -271,7 +285,7 @@ impl Transport for SessionTransport {
 
     fn flush(&mut self, now: Instant, out: &mut Outbox) {
         self.start(now);
-        self.turn(now, out);
+        self.drive(now, out);
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {

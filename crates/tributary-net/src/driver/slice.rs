@@ -20,6 +20,12 @@ impl Slice {
         Self { until: Instant::now() + LENGTH }
     }
 
+    /// A slice that is not over in any test.
+    #[cfg(feature = "script")]
+    pub(super) fn endless() -> Self {
+        Self { until: Instant::now() + Duration::from_secs(3600) }
+    }
+
     /// Whether the driver must let other tasks run.
     pub(super) fn is_over(&self) -> bool {
         Instant::now() >= self.until

@@ -182,13 +182,14 @@ impl Session {
         }
     }
 
+    /// Says on every subflow that this side has ended the session, whether or not there is room.
     fn closing_frame(&mut self) -> Option<Transmit> {
         let code = self.events.iter().find_map(|event| match event {
             Event::Closed { code, by_peer: false, reason } => Some((*code, reason.clone())),
             _ => None,
         });
         let (code, reason) = code?;
-        let subflow = self.subflows.values_mut().find(|s| s.room > 0 && !s.close_sent)?;
+        let subflow = self.subflows.values_mut().find(|s| !s.close_sent)?;
         subflow.close_sent = true;
         let id = subflow.id;
         encode_control(&Control::Close { code, reason: Bytes::from(reason) }, &mut self.control);

@@ -1,25 +1,23 @@
-//! The driver's turn: moves bytes between TCP and the session. Source: the runtime's `driver.rs`.
+//! The session's driver: moves bytes between TCP and the session, as the runtime's `driver.rs` does for sockets.
 //!
-//! A turn tells the session each subflow's room, drains the session, writes, and repeats while there is
+//! A turn tells the session each subflow's room, drains the session ([`Turn`]), writes, and repeats while there is
 //! progress. It takes no virtual time: the processor is not modelled.
 
 use core::time::Duration;
 
 use tributary_cc::Siblings;
-use tributary_proto::room::CLOSING_ROOM;
-use tributary_proto::{Event, Side};
+use tributary_proto::turn::{self, Output, TICK, Turn};
+use tributary_proto::{Event, Side, Transmit};
 use tributary_types::{Instant, PathId};
 
 use super::SessionTransport;
 use super::connection::Phase;
+use super::script::Arrival;
 use super::wire::Delivery;
 use crate::host::Outbox;
 use crate::multipath;
 use crate::packet::{Packet, TcpSegment};
 use crate::transport::Notice;
-
-/// Resolution of the runtime's timer.
-const TICK: Duration = Duration::from_millis(1);
 
 impl SessionTransport {
     /// Client: connects on its paths.
@@ -58,6 +56,7 @@ impl SessionTransport {
                 (Phase::Open, Delivery::Bytes(bytes)) => {
                     let subflow = self.connections[at].subflow;
                     self.dirty = true;
+                    self.recorder.arrived(|| Arrival::Input(subflow, bytes.clone()));
                     if let Some(session) = &mut self.session
                         && session.handle_input(now, subflow, bytes).is_err()
                     {
@@ -114,10 +113,6 @@ impl SessionTransport {
                 _ => {}
             }
         }
-        if let Some(session) = &mut self.session {
-            self.handshakes.handle_timeout(now, session);
-            self.carry_out(now);
-        }
     }
 
     pub(super) fn path_changed(&mut self, now: Instant, path: u8, up: bool) {
@@ -126,7 +121,10 @@ impl SessionTransport {
         self.dirty = true;
         for id in paths.into_iter().map(|at| PathId(at as u8)) {
             match (up, self.side) {
-                (false, _) => session.remove_path(now, id),
+                (false, _) => {
+                    self.recorder.arrived(|| Arrival::RemovePath(id));
+                    session.remove_path(now, id);
+                }
                 (true, Side::Client) => session.add_path(now, id),
                 (true, Side::Server) => {} // clients connect
             }
@@ -135,13 +133,8 @@ impl SessionTransport {
 
     // ---- the turn
 
-    pub(super) fn turn(&mut self, now: Instant, out: &mut Outbox) {
-        if self.session_due.is_some_and(|due| due <= now)
-            && let Some(session) = &mut self.session
-        {
-            session.handle_timeout(now);
-            self.dirty = true;
-        }
+    /// Turns, while they move anything.
+    pub(super) fn drive(&mut self, now: Instant, out: &mut Outbox) {
         let mut drained = false;
         while self.inform(now) {
             drained = true;
@@ -154,7 +147,8 @@ impl SessionTransport {
         self.transmit(now, out);
         self.bury();
         if drained {
-            self.session_due = self.session.as_ref().and_then(tributary_proto::Session::poll_timeout);
+            let session = self.session.as_ref();
+            self.due = session.and_then(|session| turn::deadline(session, Some(&self.handshakes)));
         }
         self.arm(now);
     }
@@ -162,63 +156,61 @@ impl SessionTransport {
     /// Tells the session the state and room of its subflows. Returns whether it may have something to do.
     fn inform(&mut self, now: Instant) -> bool {
         let Some(session) = &mut self.session else { return false };
+        self.dirty |= self.due.take_if(|due| *due <= now).is_some();
         for connection in self.connections.iter_mut().filter(|c| c.phase == Phase::Open) {
             if let Some(info) = connection.refresh(now, self.config.tcp.mss) {
+                self.recorder.arrived(|| Arrival::Info(connection.subflow, info));
                 session.handle_subflow_info(connection.subflow, info);
                 self.dirty = true;
             }
             let room = connection.room();
+            self.recorder.arrived(|| Arrival::Room(connection.subflow, room));
             if room != connection.told {
                 connection.told = room;
                 session.handle_room(connection.subflow, room);
                 self.dirty |= room > 0;
             }
         }
+        self.recorder.turn(now);
         std::mem::take(&mut self.dirty)
     }
 
     /// Takes the session's output; returns whether there was any.
     fn drain(&mut self, now: Instant) -> bool {
-        let mut moved = self.take_transmits(now);
-        let over = self.session.as_ref().is_some_and(tributary_proto::Session::is_closed);
-        if over && !std::mem::replace(&mut self.closed, true) {
-            if let Some(session) = &mut self.session {
-                for connection in self.connections.iter().filter(|c| c.phase == Phase::Open) {
-                    session.handle_room(connection.subflow, CLOSING_ROOM);
-                }
+        let Some(session) = &mut self.session else { return false };
+        let mut turn = Turn::begin(now, session, Some(&mut self.handshakes));
+        let mut moved = false;
+        while let Some(output) =
+            self.session.as_mut().and_then(|session| turn.poll(now, session, Some(&mut self.handshakes)))
+        {
+            match output {
+                Output::Frame(transmit) => self.push(transmit),
+                Output::Action(action) => self.carry_out(now, action),
+                Output::Event(event) => self.event(now, event),
             }
-            moved |= self.take_transmits(now);
-        }
-        while let Some(event) = self.session.as_mut().and_then(tributary_proto::Session::poll_event) {
             moved = true;
-            self.event(now, event);
         }
         self.dirty |= moved;
         moved
     }
 
-    fn take_transmits(&mut self, now: Instant) -> bool {
-        let Some(session) = &mut self.session else { return false };
-        let mut moved = false;
-        while let Some(transmit) = session.poll_transmit(now) {
-            moved = true;
-            let subflow = transmit.subflow;
-            let open = |c: &&mut super::Connection| c.phase == Phase::Open && c.subflow == subflow;
-            if let Some(connection) = self.connections.iter_mut().find(open) {
-                connection.told = connection.told.saturating_sub(transmit.len());
-                connection.push(transmit);
-            }
+    fn push(&mut self, transmit: Transmit) {
+        let open = |c: &&mut super::Connection| c.phase == Phase::Open && c.subflow == transmit.subflow;
+        if let Some(connection) = self.connections.iter_mut().find(open) {
+            connection.told = connection.told.saturating_sub(transmit.len());
+            self.recorder.decided(|turn| {
+                let head = transmit.head.as_slice().to_vec();
+                turn.frames.push((transmit.subflow, head, transmit.payload.clone()));
+            });
+            connection.push(transmit);
         }
-        moved
     }
 
     fn event(&mut self, now: Instant, event: Event) {
-        self.handshakes.handle_event(now, &event);
-        self.carry_out(now);
         match event {
-            Event::OpenSubflow { .. } | Event::AbandonConnect { .. } => {}
             Event::CloseSubflow { subflow, abort } => {
                 if let Some(at) = self.connection(subflow) {
+                    self.recorder.decided(|turn| turn.closed.push((subflow, abort)));
                     self.end(now, at, abort);
                 }
             }
@@ -255,16 +247,14 @@ impl SessionTransport {
     }
 
     fn arm(&mut self, now: Instant) {
-        // A deadline in the past that was handled waits for the next tick, so that the driver does not spin.
         // Ticks are whole.
-        let tick = self.session_due.map(|due| {
-            let at = due.max(now + TICK).as_nanos();
+        let tick = self.due.map(|due| {
+            let at = turn::wake_at(now, due).as_nanos();
             Instant::from_nanos(at.next_multiple_of(TICK.as_nanos() as u64))
         });
         let connections = self.connections.iter().flat_map(|c| {
             [c.socket.poll_timeout(), (c.phase != Phase::Open).then_some(c.until)].into_iter().flatten()
         });
-        let attempts = self.handshakes.poll_timeout();
-        self.wake = connections.chain(tick).chain(attempts).min().unwrap_or(Instant::MAX);
+        self.wake = connections.chain(tick).min().unwrap_or(Instant::MAX);
     }
 }

@@ -10,6 +10,7 @@ use tributary_types::{Instant, PathId, SubflowId};
 
 use super::SessionTransport;
 use super::connection::{Connection, Fresh, Phase};
+use super::script::Arrival;
 use super::wire::HandshakeMessage;
 use crate::multipath;
 use crate::packet::TcpSegment;
@@ -21,6 +22,7 @@ impl SessionTransport {
     pub(super) fn make_session(&self, now: Instant) -> Session {
         let coupled = is_coupled(&self.config.congestion);
         let config = Config { coupled, ..self.config.session.clone() };
+        self.recorder.begin(now, &config, self.config.seed);
         Session::new(self.side, config, self.config.seed, now)
             .expect("the settings were checked when the pair was made")
     }
@@ -34,28 +36,26 @@ impl SessionTransport {
         }
     }
 
-    /// Client: carries out the decisions of `Handshakes`.
-    pub(super) fn carry_out(&mut self, now: Instant) {
-        while let Some(action) = self.handshakes.poll_action() {
-            match action {
-                Action::Dial { path, subflow } => self.dial(path, subflow),
-                Action::Introduce { subflow, opens } => {
-                    if let Some(at) = self.connection(subflow) {
-                        self.connections[at].say(HandshakeMessage::Hello { opens, subflow });
-                        self.report(now, subflow, Progress::Introduced);
-                    }
+    /// Client: carries out a decision about an attempt.
+    pub(super) fn carry_out(&mut self, now: Instant, action: Action) {
+        match action {
+            Action::Dial { path, subflow } => self.dial(path, subflow),
+            Action::Introduce { subflow, opens } => {
+                if let Some(at) = self.connection(subflow) {
+                    self.connections[at].say(HandshakeMessage::Hello { opens, subflow });
+                    self.report(now, subflow, Progress::Introduced);
                 }
-                Action::Admit { subflow, .. } => {
-                    if let Some(at) = self.connection(subflow) {
-                        self.connections[at].phase = Phase::Open;
-                        self.opened();
-                    }
+            }
+            Action::Admit { subflow, .. } => {
+                if let Some(at) = self.connection(subflow) {
+                    self.connections[at].phase = Phase::Open;
+                    self.opened();
                 }
-                Action::Failed { .. } => {}
-                Action::Drop { subflow, abort } => {
-                    if let Some(at) = self.connection(subflow) {
-                        self.end(now, at, abort);
-                    }
+            }
+            Action::Failed { .. } => {}
+            Action::Drop { subflow, abort } => {
+                if let Some(at) = self.connection(subflow) {
+                    self.end(now, at, abort);
                 }
             }
         }
@@ -65,7 +65,9 @@ impl SessionTransport {
     fn report(&mut self, now: Instant, subflow: SubflowId, progress: Progress) {
         if let Some(session) = &mut self.session {
             self.handshakes.handle(now, session, subflow, progress);
-            self.carry_out(now);
+            while let Some(action) = self.handshakes.poll_action() {
+                self.carry_out(now, action);
+            }
         }
     }
 
@@ -163,13 +165,13 @@ impl SessionTransport {
                 }
             }
             self.session = Some(self.make_session(now));
-            self.closed = false;
         }
         let path = PathId(self.connections[at].path as u8);
         let opened = self.session.as_mut().map(|session| session.handle_subflow_open(now, subflow, path));
         let accepted = matches!(opened, Some(Ok(())));
         self.connections[at].say(HandshakeMessage::Reply { accepted });
         if accepted {
+            self.recorder.arrived(|| Arrival::Opened(subflow, path));
             self.connections[at].phase = Phase::Open;
             self.opened();
         } else {
@@ -213,6 +215,7 @@ impl SessionTransport {
         } else if phase == Phase::Open
             && let Some(session) = &mut self.session
         {
+            self.recorder.arrived(|| Arrival::Broken(subflow));
             session.handle_subflow_closed(now, subflow);
         }
         // The attempt was reset just now.
