@@ -119,6 +119,14 @@ pub struct ListenConfig {
     pub limits: Limits,
 }
 
+impl ListenConfig {
+    /// Listens on these addresses with the default limits.
+    #[must_use]
+    pub fn new(addresses: Vec<SocketAddr>, common: Common) -> Self {
+        Self { addresses, common, limits: Limits::default() }
+    }
+}
+
 /// Settings of a client.
 #[derive(Clone, Debug)]
 pub struct ConnectConfig {

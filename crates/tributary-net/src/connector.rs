@@ -12,15 +12,13 @@ use std::time::Duration;
 use rustls::ClientConfig;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
-use tributary_proto::handshakes::{Action, Failure, Handshakes, Progress, SMALL_SEGMENT};
+use tributary_proto::handshakes::{Action, Failure, Handshakes, Introduction, Progress, SMALL_SEGMENT};
 use tributary_proto::{Event, Session};
 use tributary_types::{Instant, PathId, SubflowId};
 
 use crate::config::{Common, PathConfig};
 use crate::dial::dial;
-use crate::handshake::{
-    Channel, Credentials, Established, HandshakeError, Introduction, Tls, join, open_session, protect,
-};
+use crate::handshake::{Channel, Credentials, Established, HandshakeError, Tls, join, open_session, protect};
 use crate::shared::Command;
 use crate::sockopt;
 

@@ -15,7 +15,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tributary_proto::handshakes::Failure;
+use tributary_proto::handshakes::{Failure, Introduction};
 use tributary_types::{PathId, SubflowId};
 
 use crate::config::Common;
@@ -383,19 +383,9 @@ impl Channel {
     }
 }
 
-/// Contents of a hello about the connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Introduction {
-    pub path: PathId,
-    pub subflow: SubflowId,
-    pub metered: bool,
-}
-
-impl Introduction {
-    fn hello(self, intent: Intent) -> Result<Hello, HandshakeError> {
-        let Self { path, subflow, metered } = self;
-        Ok(Hello { intent, path, subflow, metered, nonce: random()? })
-    }
+fn hello(intent: Intent, introduction: Introduction) -> Result<Hello, HandshakeError> {
+    let Introduction { path, subflow, metered } = introduction;
+    Ok(Hello { intent, path, subflow, metered, nonce: random()? })
 }
 
 /// Client: sends the hello that opens a session. Frames may follow it at once.
@@ -404,7 +394,7 @@ pub(crate) async fn open_session(
     common: &Common,
     introduction: Introduction,
 ) -> Result<AwaitedReply, HandshakeError> {
-    let hello = introduction.hello(Intent::New)?;
+    let hello = hello(Intent::New, introduction)?;
     let (key, binding) = (common.key.clone(), channel.binding);
     let bytes = Auth::opening(&key, &binding).seal_hello(&hello);
     channel.send(&bytes).await?;
@@ -418,7 +408,7 @@ pub(crate) async fn join(
     credentials: &Credentials,
     introduction: Introduction,
 ) -> Result<(), HandshakeError> {
-    let hello = introduction.hello(Intent::Join(credentials.tag))?;
+    let hello = hello(Intent::Join(credentials.tag), introduction)?;
     let binding = channel.binding;
     let auth = Auth::joining(&common.key, &binding).of_session(&credentials.secret);
     let bytes: [u8; HELLO_LENGTH] = auth.seal_hello(&hello);

@@ -8,6 +8,7 @@
 
 use aws_lc_rs::{hkdf, hmac};
 use thiserror::Error;
+use tributary_proto::handshakes::Introduction;
 use tributary_types::{PathId, SubflowId};
 
 use crate::key::Key;
@@ -338,6 +339,11 @@ pub(crate) fn check_start(bytes: &[u8], peer: Peer) -> Result<(), HelloError> {
 }
 
 impl Hello {
+    /// What it says about its connection.
+    pub(crate) fn introduction(&self) -> Introduction {
+        Introduction { path: self.path, subflow: self.subflow, metered: self.metered }
+    }
+
     fn encode(&self) -> [u8; HELLO_LENGTH] {
         let mut out = [0; HELLO_LENGTH];
         out[..4].copy_from_slice(&MAGIC);

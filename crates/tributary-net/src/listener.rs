@@ -16,7 +16,8 @@ use std::time::SystemTime;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use tributary_proto::{OpenError, Session as Machine};
+use tributary_proto::OpenError;
+use tributary_proto::handshakes::accept;
 use tributary_types::SubflowId;
 
 use crate::budget::Budget;
@@ -100,11 +101,11 @@ impl Listener {
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// use tributary_net::{Common, Key, Limits, ListenConfig, Listener};
+    /// use tributary_net::{Common, Key, ListenConfig, Listener};
     ///
     /// let common = Common::new(Key::load("tributary.key".as_ref())?);
     /// let addresses = vec!["0.0.0.0:7000".parse()?];
-    /// let mut listener = Listener::bind(ListenConfig { addresses, common, limits: Limits::default() }).await?;
+    /// let mut listener = Listener::bind(ListenConfig::new(addresses, common)).await?;
     /// while let Some((session, _)) = listener.accept().await {
     ///     tokio::spawn(async move {
     ///         while let Ok(mut stream) = session.accept_stream().await {
@@ -325,7 +326,7 @@ impl Registry {
             if !state.has_room(1, 0) {
                 return Err(OpenError::TooMany(state.session.subflow_stats().count()));
             }
-            join(&mut state.session, now, &hello)
+            accept(now, &mut state.session, hello.introduction())
         });
         if let Err(error) = opened {
             let refusal = refusal_of(error);
@@ -399,13 +400,6 @@ impl Drop for Announced<'_> {
             let _ = self.shared.commands.send(Command::Broken(subflow));
         }
     }
-}
-
-/// Adds the subflow of a hello to the session. A hello that the session refuses changes nothing.
-fn join(session: &mut Machine, now: tributary_types::Instant, hello: &Hello) -> Result<(), OpenError> {
-    session.handle_subflow_open(now, hello.subflow, hello.path)?;
-    session.set_metered(hello.path, hello.metered).expect("a subflow was just opened on the path");
-    Ok(())
 }
 
 fn refusal_of(error: OpenError) -> Refusal {

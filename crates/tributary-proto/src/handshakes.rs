@@ -1,6 +1,6 @@
-//! Client: how connections become subflows of a session. Used both on sockets and in the simulator.
+//! How connections become subflows of a session. Used both on sockets and in the simulator.
 //!
-//! The session says which path to connect ([`Event::OpenSubflow`]); this machine takes each attempt from the first
+//! Server: [`accept`]. Client: the session says which path to connect ([`Event::OpenSubflow`]); this machine takes each attempt from the first
 //! packet to the accepted subflow. Exactly one attempt opens the session. The other attempts connect, wait until
 //! the session is open, and then join it. Each step has a deadline. A path that fails does not affect the others
 //! and is tried again with back-off. A session that the server no longer knows ends at once. Not here: the
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 use tributary_types::{Instant, PathId, SubflowId};
 
 use crate::event::Event;
-use crate::session::Session;
+use crate::session::{OpenError, Session};
 
 /// Time limit of each step of an attempt: the transport's connection, its TLS or plaintext handshake, the answer
 /// to the hello.
@@ -71,6 +71,38 @@ pub enum Failure {
     TurnedDown,
     /// The server knows the key but not the session: it was restarted.
     UnknownSession,
+}
+
+/// What a client's hello says about its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Introduction {
+    /// The path.
+    pub path: PathId,
+    /// The attempt and, if it is accepted, the subflow.
+    pub subflow: SubflowId,
+    /// The path costs money.
+    pub metered: bool,
+}
+
+/// Server: takes a connection into the session that its hello opens or joins. The client has proved that it may. A hello that is
+/// refused changes nothing.
+///
+/// # Errors
+/// [`OpenError`]; the reply says so, and the driver closes the connection.
+pub fn accept(now: Instant, session: &mut Session, hello: Introduction) -> Result<(), OpenError> {
+    session.handle_subflow_open(now, hello.subflow, hello.path)?;
+    session.set_metered(hello.path, hello.metered).expect("a subflow was just opened on the path");
+    Ok(())
+}
+
+impl From<OpenError> for Failure {
+    /// What a refusal means to the client.
+    fn from(refusal: OpenError) -> Self {
+        match refusal {
+            OpenError::Closed => Self::UnknownSession,
+            _ => Self::TurnedDown,
+        }
+    }
 }
 
 /// Instruction to the driver.

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
+use tributary_proto::handshakes::accept;
 use tributary_proto::{AMPLE, Session as Machine, Side};
 
 use super::tenure::{Identity, Owner, Reason, Tenant, Verdict, judge};
-use super::{Entry, Registration, Registry, join, refusal_of, refuse};
+use super::{Entry, Registration, Registry, refusal_of, refuse};
 use crate::budget::Use;
 use crate::driver::Driver;
 use crate::handshake::{Channel, HandshakeError, random};
@@ -112,7 +113,7 @@ impl Registry {
         let opened = shared.change(|state, now| {
             state.share = Some(share);
             state.tag = Some(request.tag);
-            join(&mut state.session, now, &request.hello)
+            accept(now, &mut state.session, request.hello.introduction())
         });
         if let Err(error) = opened {
             return Ok(Err(refusal_of(error)));

@@ -2,13 +2,14 @@
 
 mod versions;
 
+use tributary_proto::handshakes::Introduction;
 use tributary_testing::becomes;
 use tributary_types::PathId;
 
 use super::*;
 use crate::config::{Local, PathConfig};
 use crate::dial::dial;
-use crate::handshake::{Credentials, Introduction, join, protect};
+use crate::handshake::{Credentials, join, protect};
 use crate::hello::{Binding, Mode};
 use crate::key::Key;
 
@@ -18,7 +19,7 @@ fn common() -> Common {
 
 async fn listener(common: Common) -> Listener {
     let addresses = vec!["127.0.0.1:0".parse().unwrap()];
-    Listener::bind(ListenConfig { addresses, common, limits: Limits::default() }).await.unwrap()
+    Listener::bind(ListenConfig::new(addresses, common)).await.unwrap()
 }
 
 /// A connection to the listener that has sent no hello yet.

@@ -189,3 +189,26 @@ fn each_step_has_its_own_deadline_and_a_more_advanced_attempt_is_kept() {
     assert!(rig.actions.contains(&Action::Failed { path: WIFI, failure: Failure::TimedOut }));
     assert!(rig.actions.contains(&Action::Drop { subflow: first, abort: true }));
 }
+
+#[test]
+fn a_hello_that_is_refused_changes_nothing() {
+    let settings = Config { max_subflows: 2, ..Config::default() };
+    let now = Instant::ZERO;
+    let mut session = Session::new(Side::Server, settings, 1, now).unwrap();
+    let first = Introduction { path: WIFI, subflow: SubflowId(1), metered: false };
+    accept(now, &mut session, first).unwrap();
+    let refusal = accept(now, &mut session, Introduction { metered: true, ..first }).unwrap_err();
+    assert_eq!(Failure::from(refusal), Failure::TurnedDown);
+    assert!(!session.is_metered(WIFI));
+    accept(now, &mut session, Introduction { path: LTE, subflow: SubflowId(2), metered: true }).unwrap();
+    assert!(session.is_metered(LTE) && !session.is_metered(WIFI));
+}
+
+#[test]
+fn a_session_that_has_ended_is_unknown_to_its_client() {
+    let mut session = Session::new(Side::Server, Config::default(), 1, Instant::ZERO).unwrap();
+    session.abort(0, "the end");
+    let hello = Introduction { path: WIFI, subflow: SubflowId(1), metered: false };
+    let refusal = accept(Instant::ZERO, &mut session, hello).unwrap_err();
+    assert_eq!(Failure::from(refusal), Failure::UnknownSession);
+}

@@ -1,10 +1,9 @@
 //! How connections become subflows: connecting, the TLS round trip or the challenge, hello and reply.
 //!
-//! The client's decisions are in `tributary_proto::handshakes`; the server's follow the runtime's
-//! `listener.rs`.
+//! The decisions of both ends are in `tributary_proto::handshakes`. The server has one session at most.
 
 use tributary_proto::coupling::is_coupled;
-use tributary_proto::handshakes::{Action, Failure, HANDSHAKE_TIME, LINGER, Progress};
+use tributary_proto::handshakes::{Action, Failure, HANDSHAKE_TIME, Introduction, LINGER, Progress, accept};
 use tributary_proto::{Config, Session, Side};
 use tributary_types::{Instant, PathId, SubflowId};
 
@@ -146,9 +145,8 @@ impl SessionTransport {
             HandshakeMessage::Challenge => self.report(now, self.connections[at].subflow, Progress::Ready),
             HandshakeMessage::ClientFinished => {}
             HandshakeMessage::Hello { opens, subflow } => self.hello(now, at, (opens, subflow)),
-            HandshakeMessage::Reply { accepted } => {
-                let progress =
-                    if accepted { Progress::Accepted } else { Progress::Failed(Failure::TurnedDown) };
+            HandshakeMessage::Reply { refused } => {
+                let progress = refused.map_or(Progress::Accepted, Progress::Failed);
                 self.report(now, self.connections[at].subflow, progress);
                 self.dirty = true;
             }
@@ -167,10 +165,13 @@ impl SessionTransport {
             self.session = Some(self.make_session(now));
         }
         let path = PathId(self.connections[at].path as u8);
-        let opened = self.session.as_mut().map(|session| session.handle_subflow_open(now, subflow, path));
-        let accepted = matches!(opened, Some(Ok(())));
-        self.connections[at].say(HandshakeMessage::Reply { accepted });
-        if accepted {
+        let hello = Introduction { path, subflow, metered: false };
+        let opened = match &mut self.session {
+            Some(session) => accept(now, session, hello).map_err(Failure::from),
+            None => Err(Failure::UnknownSession),
+        };
+        self.connections[at].say(HandshakeMessage::Reply { refused: opened.err() });
+        if opened.is_ok() {
             self.recorder.arrived(|| Arrival::Opened(subflow, path));
             self.connections[at].phase = Phase::Open;
             self.opened();

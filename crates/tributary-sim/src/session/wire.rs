@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
+use tributary_proto::handshakes::Failure;
 use tributary_proto::wire::Head;
 use tributary_types::SubflowId;
 
@@ -35,7 +36,7 @@ pub(super) enum HandshakeMessage {
     /// Opens a session, or joins one with this subflow.
     Hello { opens: bool, subflow: SubflowId },
     /// The server's answer.
-    Reply { accepted: bool },
+    Reply { refused: Option<Failure> },
 }
 
 impl HandshakeMessage {

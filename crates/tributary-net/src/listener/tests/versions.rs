@@ -1,8 +1,6 @@
-//! Peers of other versions name each other's version, and a refused hello changes nothing.
+//! Peers of other versions name each other's version.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-use tributary_proto::Side;
 
 use super::*;
 use crate::handshake::random;
@@ -96,19 +94,4 @@ async fn a_client_names_the_version_of_an_older_and_of_a_newer_server() {
         assert!(error.to_string().starts_with("the server speaks wire format 6, this program 5"), "{error}");
         assert!(!error.is_fatal(), "anybody can say so");
     }
-}
-
-#[test]
-fn a_hello_that_is_refused_changes_nothing() {
-    let settings = tributary_proto::Config { max_subflows: 2, ..Default::default() };
-    let now = tributary_types::Instant::ZERO;
-    let mut session = Machine::new(Side::Server, settings, 1, now).unwrap();
-    let first = hello(Intent::New);
-    crate::listener::join(&mut session, now, &first).unwrap();
-    let again = Hello { metered: true, ..first };
-    assert!(crate::listener::join(&mut session, now, &again).is_err());
-    assert!(!session.is_metered(PathId(0)));
-    let other = Hello { metered: true, path: PathId(1), subflow: SubflowId(2), ..first };
-    crate::listener::join(&mut session, now, &other).unwrap();
-    assert!(session.is_metered(PathId(1)) && !session.is_metered(PathId(0)));
 }
