@@ -154,7 +154,7 @@ impl Connection {
             app_limited: info.app_limited,
             mss: mss as u32,
             acked: info.acked,
-            heard_at: now,
+            heard_at: info.heard_at,
         }))
     }
 

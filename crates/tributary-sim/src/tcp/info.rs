@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use thiserror::Error;
-use tributary_types::Bitrate;
+use tributary_types::{Bitrate, Instant};
 
 /// State of a connection (RFC 9293 §3.3.2, with the closing states as the application sees them).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,6 +66,8 @@ pub struct TcpInfo {
     pub sent: u64,
     /// Bytes that the peer has acknowledged.
     pub acked: u64,
+    /// When the last acknowledgement arrived: what Linux reports as the time since then, `tcpi_last_ack_recv`.
+    pub heard_at: Instant,
     /// Payload bytes sent again.
     pub retransmitted: u64,
     /// Bytes detected as lost.

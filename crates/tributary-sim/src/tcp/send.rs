@@ -87,6 +87,8 @@ pub(super) struct Sender {
     round_end: u64,
     window_probes: u32,
     timeouts_in_a_row: u32,
+    /// When an acknowledgement last arrived.
+    heard_at: Instant,
     counts: SendCounts,
 }
 
@@ -132,6 +134,7 @@ impl Sender {
             round_end: 0,
             window_probes: 0,
             timeouts_in_a_row: 0,
+            heard_at: Instant::ZERO,
             counts: SendCounts::default(),
             config,
             controller,
@@ -243,6 +246,7 @@ impl Sender {
         (info.delivery_rate, info.app_limited) = self.rate.shown();
         info.sent = self.counts.sent;
         info.acked = self.una - 1;
+        info.heard_at = self.heard_at;
         info.retransmitted = self.counts.retransmitted;
         info.lost = self.board.lost_total();
         info.duplicate_acks = self.counts.duplicate_acks;

@@ -35,6 +35,7 @@ impl Sender {
         if segment.ack < self.una {
             return self.handle_old_ack(now, segment, siblings);
         }
+        self.heard_at = now;
         if self.hears_nothing(segment) {
             self.update_window(segment.seq, segment.window);
             self.window_probes = 0;
