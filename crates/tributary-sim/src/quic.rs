@@ -6,6 +6,7 @@
 //! Source: RFC 9000 to 9002; draft-ietf-quic-multipath for several paths.
 
 mod clock;
+mod common;
 mod config;
 mod control;
 mod crypto;

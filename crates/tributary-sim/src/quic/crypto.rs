@@ -3,6 +3,7 @@
 pub(super) mod null;
 pub(super) mod null_noq;
 pub(super) mod null_quinn;
+mod null_twins;
 pub(super) mod tls;
 
 /// Protection of the packets.

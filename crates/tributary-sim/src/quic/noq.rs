@@ -19,6 +19,7 @@ use noq_proto::{
 };
 use tributary_types::Rng;
 
+use super::common::quic_common;
 use super::config::{QuicConfig, QuicError};
 use super::control::noq::factory;
 use super::crypto::null_noq::{NoTokens, Null, ResetKey};
@@ -82,7 +83,12 @@ impl Noq {
     pub fn new(config: &QuicConfig, side: Side, paths: usize) -> Result<Self, QuicError> {
         config.check(paths)?;
         let mut rng = Rng::new(config.seed).child(side.label());
-        let transport = Arc::new(transport(config, paths)?);
+        let mut transport = transport(config)?;
+        transport
+            // Twice as many: an abandoned path counts until it has drained.
+            .max_concurrent_multipath_paths(2 * paths as u32)
+            .default_path_max_idle_timeout(Some(config.path_idle_timeout));
+        let transport = Arc::new(transport);
         let endpoint = Arc::new(endpoint(config, &mut rng));
         let (client, server) = match side {
             Side::Client => (Some(client(config, transport, array(&mut rng))), None),
@@ -164,36 +170,7 @@ impl Noq {
     }
 }
 
-fn transport(config: &QuicConfig, paths: usize) -> Result<TransportConfig, QuicError> {
-    let factory = factory(&config.controller, config.datagram, config.seed)
-        .ok_or_else(|| QuicError::UnknownController { name: config.controller.clone() })?;
-    let mut transport = TransportConfig::default();
-    transport
-        .congestion_controller_factory(factory)
-        .initial_mtu(config.datagram)
-        .min_mtu(config.datagram)
-        .mtu_discovery_config(None)
-        .enable_segmentation_offload(false)
-        .max_concurrent_bidi_streams(config.streams.into())
-        .max_concurrent_uni_streams(0_u32.into())
-        // Twice as many: an abandoned path counts until it has drained.
-        .max_concurrent_multipath_paths(2 * paths as u32)
-        .default_path_max_idle_timeout(Some(config.path_idle_timeout))
-        .receive_window(window(config.receive_window))
-        .stream_receive_window(window(config.stream_receive_window))
-        .send_window(config.send_window)
-        .datagram_receive_buffer_size(None)
-        .max_idle_timeout(
-            config.idle_timeout.map(|timeout| {
-                IdleTimeout::try_from(timeout).expect("checked: milliseconds fit into 62 bits")
-            }),
-        );
-    Ok(transport)
-}
-
-fn window(bytes: u64) -> VarInt {
-    VarInt::from_u64(bytes).expect("checked: windows fit into 62 bits")
-}
+quic_common!(noq_proto);
 
 fn endpoint(config: &QuicConfig, rng: &mut Rng) -> EndpointConfig {
     let mut endpoint = EndpointConfig::new(Arc::new(ResetKey(rng.next_u64())));
@@ -204,58 +181,6 @@ fn endpoint(config: &QuicConfig, rng: &mut Rng) -> EndpointConfig {
         .max_udp_payload_size(config.datagram)
         .expect("checked: at least 1200");
     endpoint
-}
-
-fn client(config: &QuicConfig, transport: Arc<TransportConfig>, first_id: [u8; 20]) -> ClientConfig {
-    let crypto: Arc<dyn noq_proto::crypto::ClientConfig> = match config.protection {
-        Protection::Null => Arc::new(Null),
-        Protection::Tls => Arc::new(
-            noq_proto::crypto::rustls::QuicClientConfig::try_from(tls::client())
-                .expect("the provider has QUIC's initial cipher suite"),
-        ),
-    };
-    let mut client = ClientConfig::new(crypto);
-    client
-        .transport_config(transport)
-        .token_store(Arc::new(noq_proto::NoneTokenStore))
-        .initial_dst_cid_provider(Arc::new(move || ConnectionId::new(&first_id)));
-    client
-}
-
-fn server(config: &QuicConfig, transport: Arc<TransportConfig>) -> ServerConfig {
-    let crypto: Arc<dyn noq_proto::crypto::ServerConfig> = match config.protection {
-        Protection::Null => Arc::new(Null),
-        Protection::Tls => Arc::new(
-            noq_proto::crypto::rustls::QuicServerConfig::try_from(tls::server())
-                .expect("the provider has QUIC's initial cipher suite"),
-        ),
-    };
-    let mut server = ServerConfig::new(crypto, Arc::new(NoTokens));
-    let mut tokens = noq_proto::ValidationTokenConfig::default();
-    tokens.sent(0);
-    server.transport_config(transport).validation_token_config(tokens);
-    server
-}
-
-/// Connection identifiers from the seed.
-struct SeededIds(Rng);
-
-impl ConnectionIdGenerator for SeededIds {
-    fn generate_cid(&mut self) -> ConnectionId {
-        ConnectionId::new(&array::<8>(&mut self.0))
-    }
-
-    fn cid_len(&self) -> usize {
-        8
-    }
-
-    fn cid_lifetime(&self) -> Option<Duration> {
-        None
-    }
-}
-
-fn stream_id(stream: StreamKey) -> Option<StreamId> {
-    VarInt::from_u64(stream).ok().map(StreamId::from)
 }
 
 impl Stack for Noq {
@@ -370,9 +295,7 @@ impl Stack for Noq {
 
     fn open(&mut self, priority: u8) -> Option<StreamKey> {
         let connection = self.connection()?;
-        let id = connection.streams().open(Dir::Bi)?;
-        connection.send_stream(id).set_priority(i32::from(priority)).expect("the stream is open");
-        Some(id.into())
+        open(connection, priority)
     }
 
     fn write(&mut self, stream: StreamKey, bytes: u64) -> u64 {
@@ -391,39 +314,19 @@ impl Stack for Noq {
 
     fn finish(&mut self, stream: StreamKey) {
         if let (Some(connection), Some(id)) = (self.connection(), stream_id(stream)) {
-            // An error means that it was finished or refused before.
-            let _ = connection.send_stream(id).finish();
+            finish(connection, id);
         }
     }
 
     fn stop(&mut self, stream: StreamKey) {
         if let (Some(connection), Some(id)) = (self.connection(), stream_id(stream)) {
-            // An error says that it has been read to its end.
-            let _ = connection.recv_stream(id).stop(VarInt::from_u32(0));
+            stop(connection, id);
         }
     }
 
     fn read(&mut self, stream: StreamKey, most: u64) -> (u64, bool) {
-        let (Some(connection), Some(id)) = (self.connection(), stream_id(stream)) else {
-            return (0, false);
-        };
-        let mut stream = connection.recv_stream(id);
-        let Ok(mut chunks) = stream.read(true) else { return (0, false) };
-        let (mut read, mut ended) = (0, false);
-        loop {
-            // An empty read still shows whether the stream has ended.
-            let most = usize::try_from(most - read).unwrap_or(usize::MAX);
-            match chunks.next(most) {
-                Ok(Some(chunk)) if most > 0 => read += chunk.bytes.len() as u64,
-                Ok(None) => {
-                    ended = true;
-                    break;
-                }
-                _ => break,
-            }
-        }
-        let _ = chunks.finalize(); // a flush follows
-        (read, ended)
+        let (Some(connection), Some(id)) = (self.connection(), stream_id(stream)) else { return (0, false) };
+        read(connection, id, most)
     }
 
     fn lost(&self) -> Option<&str> {

@@ -13,6 +13,7 @@ use quinn_proto::{
 };
 use tributary_types::Rng;
 
+use super::common::quic_common;
 use super::config::{QuicConfig, QuicError};
 use super::control::quinn::factory;
 use super::crypto::null_quinn::{NoTokens, Null, ResetKey};
@@ -74,33 +75,7 @@ impl Quinn {
     }
 }
 
-fn transport(config: &QuicConfig) -> Result<TransportConfig, QuicError> {
-    let factory = factory(&config.controller, config.datagram, config.seed)
-        .ok_or_else(|| QuicError::UnknownController { name: config.controller.clone() })?;
-    let mut transport = TransportConfig::default();
-    transport
-        .congestion_controller_factory(factory)
-        .initial_mtu(config.datagram)
-        .min_mtu(config.datagram)
-        .mtu_discovery_config(None)
-        .enable_segmentation_offload(false)
-        .max_concurrent_bidi_streams(config.streams.into())
-        .max_concurrent_uni_streams(0_u32.into())
-        .receive_window(window(config.receive_window))
-        .stream_receive_window(window(config.stream_receive_window))
-        .send_window(config.send_window)
-        .datagram_receive_buffer_size(None)
-        .max_idle_timeout(
-            config.idle_timeout.map(|timeout| {
-                IdleTimeout::try_from(timeout).expect("checked: milliseconds fit into 62 bits")
-            }),
-        );
-    Ok(transport)
-}
-
-fn window(bytes: u64) -> VarInt {
-    VarInt::from_u64(bytes).expect("checked: windows fit into 62 bits")
-}
+quic_common!(quinn_proto);
 
 fn endpoint(config: &QuicConfig, rng: &mut Rng) -> EndpointConfig {
     let mut endpoint = EndpointConfig::new(Arc::new(ResetKey(rng.next_u64())));
@@ -111,58 +86,6 @@ fn endpoint(config: &QuicConfig, rng: &mut Rng) -> EndpointConfig {
         .max_udp_payload_size(config.datagram)
         .expect("checked: at least 1200");
     endpoint
-}
-
-fn client(config: &QuicConfig, transport: Arc<TransportConfig>, first_id: [u8; 20]) -> ClientConfig {
-    let crypto: Arc<dyn quinn_proto::crypto::ClientConfig> = match config.protection {
-        Protection::Null => Arc::new(Null),
-        Protection::Tls => Arc::new(
-            quinn_proto::crypto::rustls::QuicClientConfig::try_from(tls::client())
-                .expect("the provider has QUIC's initial cipher suite"),
-        ),
-    };
-    let mut client = ClientConfig::new(crypto);
-    client
-        .transport_config(transport)
-        .token_store(Arc::new(quinn_proto::NoneTokenStore))
-        .initial_dst_cid_provider(Arc::new(move || ConnectionId::new(&first_id)));
-    client
-}
-
-fn server(config: &QuicConfig, transport: Arc<TransportConfig>) -> ServerConfig {
-    let crypto: Arc<dyn quinn_proto::crypto::ServerConfig> = match config.protection {
-        Protection::Null => Arc::new(Null),
-        Protection::Tls => Arc::new(
-            quinn_proto::crypto::rustls::QuicServerConfig::try_from(tls::server())
-                .expect("the provider has QUIC's initial cipher suite"),
-        ),
-    };
-    let mut server = ServerConfig::new(crypto, Arc::new(NoTokens));
-    let mut tokens = quinn_proto::ValidationTokenConfig::default();
-    tokens.sent(0);
-    server.transport_config(transport).validation_token_config(tokens);
-    server
-}
-
-/// Connection identifiers from the seed.
-struct SeededIds(Rng);
-
-impl ConnectionIdGenerator for SeededIds {
-    fn generate_cid(&mut self) -> ConnectionId {
-        ConnectionId::new(&array::<8>(&mut self.0))
-    }
-
-    fn cid_len(&self) -> usize {
-        8
-    }
-
-    fn cid_lifetime(&self) -> Option<Duration> {
-        None
-    }
-}
-
-fn stream_id(stream: StreamKey) -> Option<StreamId> {
-    VarInt::from_u64(stream).ok().map(StreamId::from)
 }
 
 impl Stack for Quinn {
@@ -249,9 +172,7 @@ impl Stack for Quinn {
 
     fn open(&mut self, priority: u8) -> Option<StreamKey> {
         let (_, connection) = self.connection.as_mut()?;
-        let id = connection.streams().open(Dir::Bi)?;
-        connection.send_stream(id).set_priority(i32::from(priority)).expect("the stream is open");
-        Some(id.into())
+        open(connection, priority)
     }
 
     fn write(&mut self, stream: StreamKey, bytes: u64) -> u64 {
@@ -270,15 +191,13 @@ impl Stack for Quinn {
 
     fn finish(&mut self, stream: StreamKey) {
         if let (Some((_, connection)), Some(id)) = (&mut self.connection, stream_id(stream)) {
-            // An error means that it was finished or refused before.
-            let _ = connection.send_stream(id).finish();
+            finish(connection, id);
         }
     }
 
     fn stop(&mut self, stream: StreamKey) {
         if let (Some((_, connection)), Some(id)) = (&mut self.connection, stream_id(stream)) {
-            // An error says that it has been read to its end.
-            let _ = connection.recv_stream(id).stop(VarInt::from_u32(0));
+            stop(connection, id);
         }
     }
 
@@ -286,23 +205,7 @@ impl Stack for Quinn {
         let (Some((_, connection)), Some(id)) = (&mut self.connection, stream_id(stream)) else {
             return (0, false);
         };
-        let mut stream = connection.recv_stream(id);
-        let Ok(mut chunks) = stream.read(true) else { return (0, false) };
-        let (mut read, mut ended) = (0, false);
-        loop {
-            // An empty read still shows whether the stream has ended.
-            let most = usize::try_from(most - read).unwrap_or(usize::MAX);
-            match chunks.next(most) {
-                Ok(Some(chunk)) if most > 0 => read += chunk.bytes.len() as u64,
-                Ok(None) => {
-                    ended = true;
-                    break;
-                }
-                _ => break,
-            }
-        }
-        let _ = chunks.finalize(); // a flush follows
-        (read, ended)
+        read(connection, id, most)
     }
 
     fn lost(&self) -> Option<&str> {
