@@ -12,8 +12,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
-use tributary_net::proxy::{AllowRules, ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server, Watch};
-use tributary_net::{Common, ConnectConfig, Key, Limits, ListenConfig, PathConfig};
+use tributary_net::proxy::{ForwardConfig, Forwarder, ServeConfig, Server, Watch};
+use tributary_net::{Common, ConnectConfig, Key, ListenConfig, PathConfig};
 use tributary_testing::{becomes, in_time};
 
 /// Connections before the counted ones; after them, buffers that are kept for reuse exist.
@@ -95,25 +95,15 @@ impl Proxy {
         });
         let common = Common::new(Key::from_bytes([42; 32]));
         let addresses = vec!["127.0.0.1:0".parse().unwrap()];
-        let listen = ListenConfig { addresses, common: common.clone(), limits: Limits::default() };
-        let priorities = PriorityRules::default();
-        let server = Server::bind(ServeConfig {
-            listen,
-            targets,
-            allow: AllowRules::default(),
-            priorities,
-            json_events: None,
-        })
-        .await
-        .unwrap();
+        let listen = ListenConfig::new(addresses, common.clone());
+        let server = Server::bind(ServeConfig::new(listen, targets)).await.unwrap();
         let to = server.addresses()[0];
         let paths =
             ["127.0.0.2", "127.0.0.3"].map(|local| format!("{local}={to}").parse::<PathConfig>().unwrap());
         let serving = server.watch();
         tokio::spawn(server.run());
         let connect = ConnectConfig { paths: paths.into(), common, timeout: Duration::from_secs(20) };
-        let (listen, priorities) = (vec!["127.0.0.1:0".parse().unwrap()], PriorityRules::default());
-        let config = ForwardConfig { connect, listen, priorities, json_events: None, wait: None };
+        let config = ForwardConfig::new(connect, vec!["127.0.0.1:0".parse().unwrap()]);
         let forwarder = Forwarder::bind(config).await.unwrap();
         let (address, ends) = (forwarder.addresses()[0], [serving, forwarder.watch()]);
         tokio::spawn(forwarder.run());

@@ -1,8 +1,6 @@
 //! Real TCP through a real tunnel: server, gateway, two access points and a device in namespaces.
 //!
-//! Not a `#[test]` harness: isolation must come before any thread, and the standard harness starts threads.
-//! Arguments select cases by name. Without the right to create namespaces nothing runs: the program prints
-//! the reason, and fails when `CI=true`.
+//! Without the right to create namespaces nothing runs: the program prints the reason, and fails when `CI=true`.
 
 use core::time::Duration;
 use socket2::{Domain, SockRef, Socket, Type};
@@ -32,22 +30,7 @@ const CASES: [(&str, fn()); 9] = [
 ];
 
 fn main() -> ExitCode {
-    if std::env::args().any(|word| word == "--list") {
-        CASES.iter().for_each(|(name, _)| println!("{name}: test"));
-        return ExitCode::SUCCESS;
-    }
-    if let Err(error) = tributary_emu::isolate() {
-        tributary_testing::not_run(&error.to_string());
-        return ExitCode::SUCCESS;
-    }
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    for (name, case) in CASES {
-        if wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str())) {
-            case(); // a panic ends the program with a failure
-            println!("case {name} ... ok");
-        }
-    }
-    ExitCode::SUCCESS
+    tributary_testing::run_cases(&CASES, tributary_emu::isolate, |case, ()| case())
 }
 
 /// Two radios of 100 Mbit/s with 10 ms round trip; the first loses packets.

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tributary_net::{Common, ConnectConfig, Key, Limits, ListenConfig, Listener, connect};
+use tributary_net::{Common, ConnectConfig, Key, ListenConfig, Listener, connect};
 use tributary_testing::{becomes, in_time, not_run};
 
 /// Tells a child process its role in the test. Not set in the test itself.
@@ -112,7 +112,7 @@ fn server() {
     ip("route replace 10.9.0.0/24 dev far src 10.9.0.1 advmss 1460");
     run(async {
         let addresses = vec!["10.9.0.1:0".parse().unwrap()];
-        let config = ListenConfig { addresses, common: common(), limits: Limits::default() };
+        let config = ListenConfig::new(addresses, common());
         let mut listener = Listener::bind(config).await.unwrap();
         println!("listening on {}", listener.addresses()[0]);
         let (session, _) = listener.accept().await.unwrap();

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tributary_net::{
-    Common, ConnectConfig, Key, Limits, ListenConfig, Listener, PathState, PathStatus, Session, Stream,
-    connect,
+    Common, ConnectConfig, Key, ListenConfig, Listener, PathState, PathStatus, Session, Stream, connect,
 };
 use tributary_testing::{HANG, becomes, in_time, not_run};
 
@@ -115,7 +114,7 @@ fn server() {
     }
     run(async {
         let addresses = vec![format!("{SERVER}:0").parse().unwrap()];
-        let config = ListenConfig { addresses, common: common(), limits: Limits::default() };
+        let config = ListenConfig::new(addresses, common());
         let mut listener = Listener::bind(config).await.unwrap();
         println!("listening on {}", listener.addresses()[0].port());
         while let Some((session, _)) = listener.accept().await {

@@ -11,9 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tributary_net::{
-    Common, ConnectConfig, Key, Limits, ListenConfig, Listener, PathState, Session, connect,
-};
+use tributary_net::{Common, ConnectConfig, Key, ListenConfig, Listener, PathState, Session, connect};
 use tributary_testing::{in_time, not_run};
 
 /// Tells a child process its role in the test. Not set in the test itself.
@@ -118,7 +116,7 @@ fn server() {
     ip("link set far up");
     run(async {
         let addresses = vec!["10.9.0.1:0".parse().unwrap()];
-        let config = ListenConfig { addresses, common: common(), limits: Limits::default() };
+        let config = ListenConfig::new(addresses, common());
         let mut listener = Listener::bind(config).await.unwrap();
         println!("listening on {}", listener.addresses()[0]);
         let obeying = tokio::task::spawn_blocking(move || {

@@ -1,10 +1,12 @@
-//! What tests share: waiting for a state that nobody announces, a guard against hangs, and tests that cannot run here or lack
-//! their data.
+//! What tests share: waiting for a state that nobody announces, a guard against hangs, test programs without threads, and tests
+//! that cannot run here or lack their data.
 //!
 //! Only tests depend on it. `cargo xtask tidy` (rule `waiting`) sends every other wait of a test here. Not here:
 //! networks and sessions for tests, which each crate builds for itself.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
@@ -69,6 +71,38 @@ pub async fn in_time<T>(work: impl Future<Output = T>) -> T {
 pub fn not_run(why: &str) {
     println!("not run: {why}");
     assert!(std::env::var("CI").as_deref() != Ok("true"), "with CI=true every test must run: {why}");
+}
+
+/// The `main` of a test program that isolates itself: that must come before any thread, and the standard harness starts
+/// threads. Arguments select cases by parts of their names; `--list` lists them, as the standard harness does. When `prepare`
+/// fails, nothing runs. A panic of a case ends the program with a failure.
+///
+/// # Panics
+/// As [`not_run`], with the error of `prepare`.
+pub fn run_cases<C, T, E: Display>(
+    cases: &[(&str, C)],
+    prepare: impl FnOnce() -> Result<T, E>,
+    run: impl Fn(&C, &T),
+) -> ExitCode {
+    if std::env::args().any(|word| word == "--list") {
+        cases.iter().for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    let prepared = match prepare() {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            not_run(&error.to_string());
+            return ExitCode::SUCCESS;
+        }
+    };
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    for (name, case) in cases {
+        if wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str())) {
+            run(case, &prepared);
+            println!("case {name} ... ok");
+        }
+    }
+    ExitCode::SUCCESS
 }
 
 /// A folder of the data sets that others made, which lie beside the checkout and are no part of it; `None` without it.

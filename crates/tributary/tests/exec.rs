@@ -1,8 +1,7 @@
 //! `tributary exec` and `connect --socks` with real programs: two paths on loopback addresses, a web server on an address
 //! and a name that only the server's end knows.
 //!
-//! Not a `#[test]` harness: isolation must come before any thread, and the standard harness starts threads. Without the
-//! right to create namespaces nothing runs: the program prints the reason, and fails when `CI=true`.
+//! Without the right to create namespaces nothing runs: the program prints the reason, and fails when `CI=true`.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -39,29 +38,15 @@ const CASES: [Case; 9] = [
 ];
 
 fn main() -> ExitCode {
-    if std::env::args().any(|word| word == "--list") {
-        CASES.iter().for_each(|(name, _)| println!("{name}: test"));
-        return ExitCode::SUCCESS;
+    tributary_testing::run_cases(&CASES, prepare, |case, server| case(server))
+}
+
+fn prepare() -> Result<Server, String> {
+    tributary_emu::isolate().map_err(|error| error.to_string())?;
+    match ["nft", "curl", "git", "python3", "setpriv"].into_iter().find(|program| !has(program)) {
+        Some(missing) => Err(format!("the program {missing} is missing")),
+        None => Ok(Server::start()),
     }
-    if let Err(error) = tributary_emu::isolate() {
-        not_run(&error.to_string());
-        return ExitCode::SUCCESS;
-    }
-    if let Some(missing) =
-        ["nft", "curl", "git", "python3", "setpriv"].into_iter().find(|program| !has(program))
-    {
-        not_run(&format!("the program {missing} is missing"));
-        return ExitCode::SUCCESS;
-    }
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    let server = Server::start();
-    for (name, case) in CASES {
-        if wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str())) {
-            case(&server); // a panic ends the program with a failure
-            println!("case {name} ... ok");
-        }
-    }
-    ExitCode::SUCCESS
 }
 
 fn has(program: &str) -> bool {

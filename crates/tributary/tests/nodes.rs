@@ -1,8 +1,7 @@
 //! The programs of COTAG's nodes and the proxy's server in namespaces: what they route, what they leave behind, what
 //! they may still do.
 //!
-//! Not a `#[test]` harness: isolation must come before any thread, and the standard harness starts threads. Without the
-//! right to create namespaces nothing runs: the program prints the reason, and fails when `CI=true`.
+//! Without the right to create namespaces nothing runs: the program prints the reason, and fails when `CI=true`.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -32,22 +31,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const RAW: u64 = 1 << 13;
 
 fn main() -> ExitCode {
-    if std::env::args().any(|word| word == "--list") {
-        CASES.iter().for_each(|(name, _)| println!("{name}: test"));
-        return ExitCode::SUCCESS;
-    }
-    if let Err(error) = tributary_emu::isolate() {
-        not_run(&error.to_string());
-        return ExitCode::SUCCESS;
-    }
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    for (name, case) in CASES {
-        if wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str())) {
-            case(); // a panic ends the program with a failure
-            println!("case {name} ... ok");
-        }
-    }
-    ExitCode::SUCCESS
+    tributary_testing::run_cases(&CASES, tributary_emu::isolate, |case, ()| case())
 }
 
 /// A program that is killed when dropped.

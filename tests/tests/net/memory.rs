@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tributary_net::proxy::{AllowRules, ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
+use tributary_net::proxy::{ForwardConfig, Forwarder, ServeConfig, Server};
 use tributary_net::{Common, Limits, ListenConfig, Session, Stream, connect};
 
 use crate::common::{
@@ -171,21 +171,11 @@ async fn a_sessions_connections_take_half_of_the_shared_memory_and_give_it_back(
         let common = settings(true);
         let listen = ListenConfig { addresses: vec!["127.0.0.1:0".parse().unwrap()], common, limits };
         let targets = vec![forward.parse().unwrap()];
-        let priorities = PriorityRules::default();
-        let server = Server::bind(ServeConfig {
-            listen,
-            targets,
-            allow: AllowRules::default(),
-            priorities,
-            json_events: None,
-        })
-        .await
-        .unwrap();
+        let server = Server::bind(ServeConfig::new(listen, targets)).await.unwrap();
         let connect = client(settings(true), paths(1, server.addresses()[0]));
         let watch = server.watch();
         tokio::spawn(server.run());
-        let (listen, priorities) = (vec!["127.0.0.1:0".parse().unwrap()], PriorityRules::default());
-        let config = ForwardConfig { connect, listen, priorities, json_events: None, wait: None };
+        let config = ForwardConfig::new(connect, vec!["127.0.0.1:0".parse().unwrap()]);
         let forwarder = Forwarder::bind(config).await.unwrap();
         let address = forwarder.addresses()[0];
         tokio::spawn(forwarder.run());

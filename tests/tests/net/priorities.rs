@@ -6,10 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket};
-use tributary_net::proxy::{
-    AllowRules, ForwardConfig, Forwarder, PriorityRule, PriorityRules, ServeConfig, Server,
-};
-use tributary_net::{Common, Limits, ListenConfig, Session, SessionEventKind, StreamError, connect};
+use tributary_net::proxy::{ForwardConfig, Forwarder, PriorityRule, PriorityRules, ServeConfig, Server};
+use tributary_net::{Common, ListenConfig, Session, SessionEventKind, StreamError, connect};
 use tributary_proto::Event;
 
 use crate::common::{check_pattern, client, echo, in_time, listen, pair, paths, send_pattern, settings};
@@ -106,20 +104,14 @@ fn rules(of: &[String]) -> PriorityRules {
 
 async fn proxy(listen: Vec<SocketAddr>, priorities: PriorityRules) -> (Vec<SocketAddr>, Session) {
     let addresses = vec!["127.0.0.1:0".parse().unwrap()];
-    let server = ListenConfig { addresses, common: settings(false), limits: Limits::default() };
+    let server = ListenConfig::new(addresses, settings(false));
     let forward = echo().await.to_string();
-    let server = Server::bind(ServeConfig {
-        listen: server,
-        allow: AllowRules::default(),
-        targets: vec![forward.parse().unwrap()],
-        priorities: PriorityRules::default(),
-        json_events: None,
-    });
+    let server = Server::bind(ServeConfig::new(server, vec![forward.parse().unwrap()]));
     let server = server.await.unwrap();
     let connect = client(first_things_first(), paths(2, server.addresses()[0]));
     tokio::spawn(server.run());
     let listen = listen.into_iter().map(|address| format!("{address}").parse().unwrap()).collect();
-    let config = ForwardConfig { connect, listen, priorities, json_events: None, wait: None };
+    let config = ForwardConfig { priorities, ..ForwardConfig::new(connect, listen) };
     let forwarder = Forwarder::bind(config).await.unwrap();
     let (addresses, session) = (forwarder.addresses(), forwarder.session().unwrap());
     tokio::spawn(forwarder.run());
@@ -167,15 +159,11 @@ async fn rules_that_could_never_fit_are_refused() {
     in_time(async {
         let target: SocketAddr = "127.0.0.1:9".parse().unwrap();
         let serve = |rule: &str| ServeConfig {
-            listen: ListenConfig {
-                addresses: vec!["127.0.0.1:0".parse().unwrap()],
-                common: settings(false),
-                limits: Limits::default(),
-            },
-            allow: AllowRules::default(),
-            targets: vec![target.to_string().parse().unwrap()],
             priorities: rules(&[rule.to_owned()]),
-            json_events: None,
+            ..ServeConfig::new(
+                ListenConfig::new(vec!["127.0.0.1:0".parse().unwrap()], settings(false)),
+                vec![target.to_string().parse().unwrap()],
+            )
         };
         let error = Server::bind(serve("10=7")).await.unwrap_err().to_string();
         assert!(error.contains("10") && error.contains("only to [9]"), "{error}");
@@ -183,11 +171,11 @@ async fn rules_that_could_never_fit_are_refused() {
         assert!(error.contains("does not see"), "{error}");
         assert!(Server::bind(serve("9=7")).await.is_ok());
         let config = ForwardConfig {
-            connect: client(settings(false), paths(1, target)),
-            listen: vec!["127.0.0.1:0".parse().unwrap()],
             priorities: rules(&["9=7".to_owned()]),
-            json_events: None,
-            wait: None,
+            ..ForwardConfig::new(
+                client(settings(false), paths(1, target)),
+                vec!["127.0.0.1:0".parse().unwrap()],
+            )
         };
         let error = Forwarder::bind(config).await.unwrap_err().to_string();
         assert!(error.contains("no listen address has port 9"), "{error}");

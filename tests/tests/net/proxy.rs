@@ -9,10 +9,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tributary_net::proxy::{
-    AllowRules, EventLogConfig, ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server,
-};
-use tributary_net::{Limits, ListenConfig, PathConfig, PathState};
+use tributary_net::proxy::{EventLogConfig, ForwardConfig, Forwarder, ServeConfig, Server};
+use tributary_net::{ListenConfig, PathConfig, PathState};
 use tributary_testing::HANG;
 
 use crate::common::{becomes, client, echo, in_time, paths, settings, silent};
@@ -35,32 +33,15 @@ async fn reversing_service() -> SocketAddr {
 }
 
 async fn server(forward: String, listen: &str) -> (SocketAddr, JoinHandle<()>) {
-    let listen = ListenConfig {
-        addresses: vec![listen.parse().unwrap()],
-        common: settings(false),
-        limits: Limits::default(),
-    };
-    let server = Server::bind(ServeConfig {
-        listen,
-        allow: AllowRules::default(),
-        targets: vec![forward.parse().unwrap()],
-        priorities: PriorityRules::default(),
-        json_events: None,
-    })
-    .await
-    .unwrap();
+    let listen = ListenConfig::new(vec![listen.parse().unwrap()], settings(false));
+    let server = Server::bind(ServeConfig::new(listen, vec![forward.parse().unwrap()])).await.unwrap();
     let address = server.addresses()[0];
     (address, tokio::spawn(server.run()))
 }
 
 async fn forwarder(server: SocketAddr) -> (SocketAddr, Forwarder) {
-    let config = ForwardConfig {
-        connect: client(settings(false), paths(2, server)),
-        listen: vec!["127.0.0.1:0".parse().unwrap()],
-        priorities: PriorityRules::default(),
-        json_events: None,
-        wait: None,
-    };
+    let config =
+        ForwardConfig::new(client(settings(false), paths(2, server)), vec!["127.0.0.1:0".parse().unwrap()]);
     let forwarder = Forwarder::bind(config).await.unwrap();
     (forwarder.addresses()[0], forwarder)
 }
@@ -115,30 +96,16 @@ async fn an_application_beyond_a_sessions_connections_waits_and_is_reset_at_the_
     in_time(async {
         let mut common = settings(false);
         common.session.max_streams = 2;
-        let listen = ListenConfig {
-            addresses: vec!["127.0.0.1:0".parse().unwrap()],
-            common: common.clone(),
-            limits: Limits::default(),
-        };
+        let listen = ListenConfig::new(vec!["127.0.0.1:0".parse().unwrap()], common.clone());
         let targets = vec![echo().await.to_string().parse().unwrap()];
-        let priorities = PriorityRules::default();
-        let server = Server::bind(ServeConfig {
-            listen,
-            targets,
-            allow: AllowRules::default(),
-            priorities,
-            json_events: None,
-        });
+        let server = Server::bind(ServeConfig::new(listen, targets));
         let server = server.await.unwrap();
         let mut connect = client(common, paths(2, server.addresses()[0]));
         connect.timeout = Duration::from_millis(500);
         tokio::spawn(server.run());
         let forwarder = Forwarder::bind(ForwardConfig {
-            connect,
-            listen: vec!["127.0.0.1:0".parse().unwrap()],
-            priorities: PriorityRules::default(),
-            json_events: None,
             wait: Some(HANG),
+            ..ForwardConfig::new(connect, vec!["127.0.0.1:0".parse().unwrap()])
         });
         let forwarder = forwarder.await.unwrap();
         let address = forwarder.addresses()[0];
@@ -185,11 +152,11 @@ async fn events_are_logged_as_lines_of_json() {
         let path = directory.path().join("events.jsonl");
         let (server, _task) = server(reversing_service().await.to_string(), "127.0.0.1:0").await;
         let config = ForwardConfig {
-            connect: client(settings(false), paths(2, server)),
-            listen: vec!["127.0.0.1:0".parse().unwrap()],
-            priorities: PriorityRules::default(),
             json_events: Some(EventLogConfig { path: path.clone(), decisions: false }),
-            wait: None,
+            ..ForwardConfig::new(
+                client(settings(false), paths(2, server)),
+                vec!["127.0.0.1:0".parse().unwrap()],
+            )
         };
         let forwarder = Forwarder::bind(config).await.unwrap();
         let address = forwarder.addresses()[0];
@@ -220,17 +187,10 @@ async fn both_ends_log_the_events_of_a_session_from_its_first_path_to_its_end() 
         let directory = tempfile::tempdir().unwrap();
         let log = |role: &str| directory.path().join(role);
         let events_to = |role: &str| Some(EventLogConfig { path: log(role), decisions: false });
-        let listen = ListenConfig {
-            addresses: vec!["127.0.0.1:0".parse().unwrap()],
-            common: settings(false),
-            limits: Limits::default(),
-        };
+        let listen = ListenConfig::new(vec!["127.0.0.1:0".parse().unwrap()], settings(false));
         let server = Server::bind(ServeConfig {
-            listen,
-            allow: AllowRules::default(),
-            targets: vec![reversing_service().await.to_string().parse().unwrap()],
-            priorities: PriorityRules::default(),
             json_events: events_to("serve"),
+            ..ServeConfig::new(listen, vec![reversing_service().await.to_string().parse().unwrap()])
         });
         let server = server.await.unwrap();
         let connect = client(settings(false), paths(2, server.addresses()[0]));
@@ -238,11 +198,8 @@ async fn both_ends_log_the_events_of_a_session_from_its_first_path_to_its_end() 
         let stopped = stop_server.clone();
         let serving = tokio::spawn(async move { server.run_until(stopped.notified(), Duration::ZERO).await });
         let forwarder = Forwarder::bind(ForwardConfig {
-            connect,
-            listen: vec!["127.0.0.1:0".parse().unwrap()],
-            priorities: PriorityRules::default(),
             json_events: events_to("connect"),
-            wait: None,
+            ..ForwardConfig::new(connect, vec!["127.0.0.1:0".parse().unwrap()])
         });
         let forwarder = forwarder.await.unwrap();
         let address = forwarder.addresses()[0];
@@ -290,11 +247,8 @@ async fn paths_that_cannot_work_are_shown_with_their_reasons() {
         let mut paths = paths(1, server);
         paths.extend(bad.iter().map(|(path, _)| path.parse::<PathConfig>().unwrap()));
         let config = ForwardConfig {
-            connect: client(settings(false), paths),
-            listen: vec!["127.0.0.1:0".parse().unwrap()],
-            priorities: PriorityRules::default(),
-            json_events: None,
             wait: Some(HANG),
+            ..ForwardConfig::new(client(settings(false), paths), vec!["127.0.0.1:0".parse().unwrap()])
         };
         let forwarder = Forwarder::bind(config).await.unwrap();
         let watch = forwarder.watch();
@@ -323,23 +277,14 @@ async fn paths_that_cannot_work_are_shown_with_their_reasons() {
 async fn errors_name_their_subject() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap();
-    let listen = |common| ListenConfig { addresses: vec![address], common, limits: Limits::default() };
-    let serve = |forward: &str| ServeConfig {
-        listen: listen(settings(false)),
-        allow: AllowRules::default(),
-        targets: vec![forward.parse().unwrap()],
-        priorities: PriorityRules::default(),
-        json_events: None,
-    };
+    let listen = |common| ListenConfig::new(vec![address], common);
+    let serve = |forward: &str| ServeConfig::new(listen(settings(false)), vec![forward.parse().unwrap()]);
     let error = Server::bind(serve("127.0.0.1:80")).await.unwrap_err().to_string();
     assert!(error.contains(&address.to_string()) && error.contains("in use"), "{error}");
-    let config = ForwardConfig {
-        connect: client(settings(false), paths(1, address)),
-        listen: vec![address.to_string().parse().unwrap()],
-        priorities: PriorityRules::default(),
-        json_events: None,
-        wait: None,
-    };
+    let config = ForwardConfig::new(
+        client(settings(false), paths(1, address)),
+        vec![address.to_string().parse().unwrap()],
+    );
     let error = Forwarder::bind(config).await.unwrap_err().to_string();
     assert!(error.contains(&address.to_string()), "{error}");
 }

@@ -10,9 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tributary_net::proxy::{
-    AllowRules, Drained, ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server,
-};
+use tributary_net::proxy::{Drained, ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
 use tributary_net::{Limits, ListenConfig, Session};
 
 use crate::common::{client, in_time, paths, settings, succeeds};
@@ -47,23 +45,18 @@ async fn proxied(drain: Duration) -> Proxied {
     let target = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let targets = vec![target.local_addr().unwrap().to_string().parse().unwrap()];
     let addresses = vec!["127.0.0.1:0".parse().unwrap()];
-    let listen = ListenConfig { addresses, common: settings(false), limits: Limits::default() };
+    let listen = ListenConfig::new(addresses, settings(false));
     let priorities = PriorityRules::default();
-    let server = Server::bind(ServeConfig {
-        listen,
-        targets,
-        allow: AllowRules::default(),
-        priorities: priorities.clone(),
-        json_events: None,
-    })
-    .await
-    .unwrap();
+    let server =
+        Server::bind(ServeConfig { priorities: priorities.clone(), ..ServeConfig::new(listen, targets) })
+            .await
+            .unwrap();
     let config = ForwardConfig {
-        connect: client(settings(false), paths(1, server.addresses()[0])),
-        listen: vec!["127.0.0.1:0".parse().unwrap()],
         priorities,
-        json_events: None,
-        wait: None,
+        ..ForwardConfig::new(
+            client(settings(false), paths(1, server.addresses()[0])),
+            vec!["127.0.0.1:0".parse().unwrap()],
+        )
     };
     let (stop, stopped) = oneshot::channel();
     let task = tokio::spawn(server.run_until(async { drop(stopped.await) }, drain));

@@ -4,10 +4,8 @@ use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tributary_net::proxy::{
-    AllowRules, ForwardConfig, Forwarder, PriorityRule, PriorityRules, ServeConfig, Server,
-};
-use tributary_net::{Limits, ListenConfig};
+use tributary_net::ListenConfig;
+use tributary_net::proxy::{ForwardConfig, Forwarder, PriorityRule, ServeConfig, Server};
 
 use crate::common::{client, in_time, paths, settings};
 
@@ -25,15 +23,11 @@ async fn service(name: &'static str) -> SocketAddr {
 
 fn config(targets: &[String], rules: &[&str]) -> ServeConfig {
     ServeConfig {
-        listen: ListenConfig {
-            addresses: vec!["127.0.0.1:0".parse().unwrap()],
-            common: settings(false),
-            limits: Limits::default(),
-        },
-        allow: AllowRules::default(),
-        targets: targets.iter().map(|target| target.parse().unwrap()).collect(),
         priorities: rules.iter().map(|rule| rule.parse::<PriorityRule>().unwrap()).collect(),
-        json_events: None,
+        ..ServeConfig::new(
+            ListenConfig::new(vec!["127.0.0.1:0".parse().unwrap()], settings(false)),
+            targets.iter().map(|target| target.parse().unwrap()).collect(),
+        )
     }
 }
 
@@ -43,13 +37,7 @@ async fn said(targets: &[String], listen: &[&str]) -> Vec<Option<String>> {
     let connect = client(settings(false), paths(1, server.addresses()[0]));
     tokio::spawn(server.run());
     let listen = listen.iter().map(|listen| listen.parse().unwrap()).collect();
-    let config = ForwardConfig {
-        connect,
-        listen,
-        priorities: PriorityRules::default(),
-        json_events: None,
-        wait: None,
-    };
+    let config = ForwardConfig::new(connect, listen);
     let forwarder = Forwarder::bind(config).await.unwrap();
     let addresses = forwarder.addresses();
     tokio::spawn(forwarder.run());

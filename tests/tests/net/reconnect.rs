@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tributary_net::proxy::{AllowRules, ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
-use tributary_net::{ConnectError, Limits, ListenConfig, Listener, PathConfig, Session, connect};
+use tributary_net::proxy::{ForwardConfig, Forwarder, ServeConfig, Server};
+use tributary_net::{ConnectError, ListenConfig, Listener, PathConfig, Session, connect};
 
 use crate::common::{
     becomes, check_pattern, client, echo, in_time, listen, paths, send_pattern, settings, succeeds,
@@ -116,21 +116,11 @@ impl Process {
     fn start(address: SocketAddr, target: SocketAddr) -> (Self, SocketAddr) {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let listen =
-            ListenConfig { addresses: vec![address], common: settings(false), limits: Limits::default() };
+        let listen = ListenConfig::new(vec![address], settings(false));
         let targets = vec![target.to_string().parse().unwrap()];
-        let priorities = PriorityRules::default();
         let (tell, told) = std::sync::mpsc::channel();
         runtime.spawn(async move {
-            let server = Server::bind(ServeConfig {
-                listen,
-                targets,
-                allow: AllowRules::default(),
-                priorities,
-                json_events: None,
-            })
-            .await
-            .unwrap();
+            let server = Server::bind(ServeConfig::new(listen, targets)).await.unwrap();
             tell.send(server.addresses()[0]).unwrap();
             server.run().await;
         });
@@ -153,13 +143,7 @@ impl Drop for Process {
 }
 
 async fn forwarder(paths: Vec<PathConfig>) -> Forwarder {
-    let config = ForwardConfig {
-        connect: client(settings(false), paths),
-        listen: vec!["127.0.0.1:0".parse().unwrap()],
-        priorities: PriorityRules::default(),
-        json_events: None,
-        wait: None,
-    };
+    let config = ForwardConfig::new(client(settings(false), paths), vec!["127.0.0.1:0".parse().unwrap()]);
     Forwarder::bind(config).await.unwrap()
 }
 
@@ -350,13 +334,7 @@ async fn a_proxy_opens_another_session_before_stream_numbers_are_used_up() {
         let (_process, server) = Process::start("127.0.0.1:0".parse().unwrap(), echo().await);
         let mut connect = client(settings(false), paths(1, server));
         connect.common.session.stream_numbers = 8;
-        let config = ForwardConfig {
-            connect,
-            listen: vec!["127.0.0.1:0".parse().unwrap()],
-            priorities: PriorityRules::default(),
-            json_events: None,
-            wait: None,
-        };
+        let config = ForwardConfig::new(connect, vec!["127.0.0.1:0".parse().unwrap()]);
         let forwarder = Forwarder::bind(config).await.unwrap();
         let (address, first) = (forwarder.addresses()[0], forwarder.session().unwrap().name());
         let running = tokio::spawn(forwarder.run());
@@ -391,11 +369,8 @@ async fn a_client_that_is_started_before_its_server_refuses_applications_until_t
 async fn a_client_with_a_time_limit_gives_up_with_the_reason() {
     let server = free_address().await;
     let config = ForwardConfig {
-        connect: client(settings(false), paths(1, server)),
-        listen: vec!["127.0.0.1:0".parse().unwrap()],
-        priorities: PriorityRules::default(),
-        json_events: None,
         wait: Some(Duration::from_millis(300)),
+        ..ForwardConfig::new(client(settings(false), paths(1, server)), vec!["127.0.0.1:0".parse().unwrap()])
     };
     let error = in_time(Forwarder::bind(config)).await.unwrap_err().to_string();
     assert!(error.contains(&server.to_string()) && error.contains("nothing listens"), "{error}");
@@ -417,11 +392,7 @@ async fn a_path_that_cannot_work_reports_the_reason() {
 #[tokio::test]
 async fn both_families_reach_a_server_on_the_unspecified_ipv6_address() {
     in_time(async {
-        let config = ListenConfig {
-            addresses: vec!["[::]:0".parse().unwrap()],
-            common: settings(false),
-            limits: Limits::default(),
-        };
+        let config = ListenConfig::new(vec!["[::]:0".parse().unwrap()], settings(false));
         let mut listener = Listener::bind(config).await.unwrap();
         let port = listener.addresses()[0].port();
         let paths = ["127.0.0.2=127.0.0.1", "[::1]=[::1]", "lo=localhost"];

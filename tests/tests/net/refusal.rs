@@ -174,7 +174,7 @@ async fn invalid_settings_are_refused_by_name() {
     let error = connect(client(unknown.clone(), paths(1, server))).await.unwrap_err().to_string();
     assert!(error.contains("`warp`") && error.contains("reno"), "{error}");
     let addresses = vec!["127.0.0.1:0".parse().unwrap()];
-    let listen = ListenConfig { addresses, common: unknown, limits: Limits::default() };
+    let listen = ListenConfig::new(addresses, unknown);
     let error = Listener::bind(listen).await.unwrap_err();
     assert!(matches!(error, ListenError::Socket(_)) && error.to_string().contains("`warp`"), "{error}");
     let unknown = with(|common| common.session.scheduler = "fastest".to_owned());

@@ -4,10 +4,8 @@ use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tributary_net::proxy::{
-    AllowRule, Entrance, ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server, Watch,
-};
-use tributary_net::{Limits, ListenConfig};
+use tributary_net::ListenConfig;
+use tributary_net::proxy::{AllowRule, Entrance, ForwardConfig, Forwarder, ServeConfig, Server, Watch};
 
 use crate::common::{becomes, client, echo, in_time, paths, settings};
 
@@ -20,24 +18,17 @@ struct Proxy {
 
 async fn proxy(rules: &[String]) -> Proxy {
     let serve = ServeConfig {
-        listen: ListenConfig {
-            addresses: vec!["127.0.0.1:0".parse().unwrap()],
-            common: settings(false),
-            limits: Limits::default(),
-        },
-        targets: vec!["127.0.0.1:1".parse().unwrap()],
         allow: rules.iter().map(|rule| rule.parse::<AllowRule>().unwrap()).collect(),
-        priorities: PriorityRules::default(),
-        json_events: None,
+        ..ServeConfig::new(
+            ListenConfig::new(vec!["127.0.0.1:0".parse().unwrap()], settings(false)),
+            vec!["127.0.0.1:1".parse().unwrap()],
+        )
     };
     let serving = Server::bind(serve).await.unwrap();
-    let config = ForwardConfig {
-        connect: client(settings(false), paths(2, serving.addresses()[0])),
-        listen: vec![Entrance::requested("127.0.0.1:0".parse().unwrap(), false).unwrap()],
-        priorities: PriorityRules::default(),
-        json_events: None,
-        wait: None,
-    };
+    let config = ForwardConfig::new(
+        client(settings(false), paths(2, serving.addresses()[0])),
+        vec![Entrance::requested("127.0.0.1:0".parse().unwrap(), false).unwrap()],
+    );
     let server = serving.watch();
     tokio::spawn(serving.run());
     let forwarder = Forwarder::bind(config).await.unwrap();

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tributary_net::proxy::{AllowRules, ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
-use tributary_net::{Limits, ListenConfig};
+use tributary_net::ListenConfig;
+use tributary_net::proxy::{ForwardConfig, Forwarder, ServeConfig, Server};
 
 use crate::common::{client, in_time, paths, settings};
 
@@ -75,30 +75,13 @@ async fn download(address: SocketAddr, bytes: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_that_nobody_reads_do_not_stop_the_others() {
     in_time(async {
-        let listen = ListenConfig {
-            addresses: vec!["127.0.0.1:0".parse().unwrap()],
-            common: settings(true),
-            limits: Limits::default(),
-        };
+        let listen = ListenConfig::new(vec!["127.0.0.1:0".parse().unwrap()], settings(true));
         let targets = vec![target().await.to_string().parse().unwrap()];
-        let priorities = PriorityRules::default();
-        let server = Server::bind(ServeConfig {
-            listen,
-            targets,
-            allow: AllowRules::default(),
-            priorities,
-            json_events: None,
-        });
+        let server = Server::bind(ServeConfig::new(listen, targets));
         let server = server.await.unwrap();
         let connect = client(settings(true), paths(2, server.addresses()[0]));
         tokio::spawn(server.run());
-        let forwarder = Forwarder::bind(ForwardConfig {
-            connect,
-            listen: vec!["127.0.0.1:0".parse().unwrap()],
-            priorities: PriorityRules::default(),
-            json_events: None,
-            wait: None,
-        });
+        let forwarder = Forwarder::bind(ForwardConfig::new(connect, vec!["127.0.0.1:0".parse().unwrap()]));
         let forwarder = forwarder.await.unwrap();
         let address = forwarder.addresses()[0];
         tokio::spawn(forwarder.run());

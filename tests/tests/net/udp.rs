@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use tokio::net::UdpSocket;
 use tributary_net::flow::{Ecn, FlowConfig, Form, MAX_DATAGRAM, SendDatagramError};
-use tributary_net::proxy::{AllowRules, ForwardConfig, Forwarder, PriorityRules, ServeConfig, Server};
+use tributary_net::proxy::{ForwardConfig, Forwarder, ServeConfig, Server};
 use tributary_net::transport::{Connection, TransportConfig, TransportError};
-use tributary_net::{Limits, ListenConfig, StreamError};
+use tributary_net::{ListenConfig, StreamError};
 
 use crate::common::{client, echo, in_time, pair, paths, settings};
 
@@ -112,27 +112,11 @@ async fn counting_echo() -> (SocketAddr, Arc<Mutex<BTreeSet<SocketAddr>>>) {
 
 /// A proxy that forwards datagrams to these targets; the forwarder, and its address for datagrams.
 async fn proxy(udp: &[String]) -> (Forwarder, SocketAddr) {
-    let listen = ListenConfig {
-        addresses: vec!["127.0.0.1:0".parse().unwrap()],
-        common: settings(false),
-        limits: Limits::default(),
-    };
-    let server = Server::bind(ServeConfig {
-        listen,
-        targets: vec![echo().await.to_string().parse().unwrap()],
-        allow: AllowRules::default(),
-        priorities: PriorityRules::default(),
-        json_events: None,
-    });
+    let listen = ListenConfig::new(vec!["127.0.0.1:0".parse().unwrap()], settings(false));
+    let server = Server::bind(ServeConfig::new(listen, vec![echo().await.to_string().parse().unwrap()]));
     let udp = udp.iter().map(|target| target.parse().unwrap()).collect();
     let server = server.await.unwrap().with_udp(udp).unwrap();
-    let config = ForwardConfig {
-        connect: client(settings(false), paths(2, server.addresses()[0])),
-        listen: Vec::new(),
-        priorities: PriorityRules::default(),
-        json_events: None,
-        wait: None,
-    };
+    let config = ForwardConfig::new(client(settings(false), paths(2, server.addresses()[0])), Vec::new());
     tokio::spawn(server.run());
     let forwarder = Forwarder::bind(config).await.unwrap();
     let forwarder = forwarder.with_udp(vec!["127.0.0.1:0".parse().unwrap()]).await.unwrap();

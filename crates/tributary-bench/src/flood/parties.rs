@@ -20,7 +20,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tributary_emu::{Network, Side};
 use tributary_lab::process::output;
 use tributary_net::{
-    Common, ConnectConfig, Key, Limits, ListenConfig, Listener, Local, PathConfig, Session, connect,
+    Common, ConnectConfig, Key, ListenConfig, Listener, Local, PathConfig, Session, connect,
 };
 
 use super::{Attempts, HONEST_CLIENTS, Scene};
@@ -82,7 +82,7 @@ pub(super) fn serve(scene: &Scene, tell: Sender<Vec<SocketAddr>>) {
     perform(scene, async {
         let own = [Side::Server.address(0), Side::Server.address(1), Ipv4Addr::LOCALHOST];
         let addresses = own.map(|address| SocketAddr::from((address, 0))).to_vec();
-        let config = ListenConfig { addresses, common: common(), limits: Limits::default() };
+        let config = ListenConfig::new(addresses, common());
         let Ok(mut listener) = Listener::bind(config).await else { return };
         let _ = tell.send(listener.addresses().to_vec());
         while let Some((session, _)) = listener.accept().await {

@@ -45,6 +45,14 @@ pub struct ForwardConfig {
     pub wait: Option<Duration>,
 }
 
+impl ForwardConfig {
+    /// Entrances to a session: all data with the same priority, and no limit to the time until a path is up.
+    #[must_use]
+    pub fn new(connect: ConnectConfig, listen: Vec<Entrance>) -> Self {
+        Self { connect, listen, priorities: PriorityRules::default(), json_events: None, wait: None }
+    }
+}
+
 /// Sockets of a network namespace whose programs are to use the session.
 #[derive(Debug, Default)]
 pub struct Redirected {

@@ -54,6 +54,15 @@ pub struct ServeConfig {
     pub json_events: Option<EventLogConfig>,
 }
 
+impl ServeConfig {
+    /// Carries streams to these targets and to no other destination, all with the same priority.
+    #[must_use]
+    pub fn new(listen: ListenConfig, targets: Vec<Target>) -> Self {
+        let (allow, priorities) = (AllowRules::default(), PriorityRules::default());
+        Self { listen, targets, allow, priorities, json_events: None }
+    }
+}
+
 /// The server side, listening.
 #[derive(Debug)]
 pub struct Server {

@@ -347,14 +347,14 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::config::{Common, ConnectConfig, Limits, ListenConfig};
+    use crate::config::{Common, ConnectConfig, ListenConfig};
     use crate::{Key, Listener};
 
     #[tokio::test]
     async fn the_counters_of_a_radio_go_on_in_the_next_session() {
         let common = Common { plaintext: true, ..Common::new(Key::from_bytes([3; 32])) };
         let addresses = vec!["127.0.0.1:0".parse().unwrap()];
-        let listening = ListenConfig { addresses, common: common.clone(), limits: Limits::default() };
+        let listening = ListenConfig::new(addresses, common.clone());
         let mut listener = Listener::bind(listening).await.unwrap();
         let paths = vec![format!("127.0.0.2={}", listener.addresses()[0]).parse().unwrap()];
         let watch = Watch::new(None);
