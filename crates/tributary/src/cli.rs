@@ -198,14 +198,19 @@ pub(crate) struct InsideArguments {
 #[command(after_help = "Examples:
   tributary status
   tributary status --watch
-  tributary status --json")]
+  tributary status --json
+  tributary status --web                    # a page in the browser; prints its URL
+  tributary status --web 127.0.0.1:8321")]
 pub(crate) struct StatusArguments {
     /// Repeat every second
     #[arg(long)]
     pub(crate) watch: bool,
-    /// Print one JSON object
+    /// Print one JSON object; with --web, the page's URL in one
     #[arg(long)]
     pub(crate) json: bool,
+    /// Serve a page for the browser on this loopback address, with a secret in its URL, until ended
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:0", conflicts_with = "watch")]
+    pub(crate) web: Option<SocketAddr>,
 }
 
 /// Generate a key: into a file that only its owner can read, or to standard output.

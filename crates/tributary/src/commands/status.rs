@@ -6,6 +6,7 @@
 
 mod places;
 mod table;
+mod web;
 
 use crate::cli::StatusArguments;
 use anyhow::{Context, Result, bail};
@@ -215,6 +216,9 @@ impl Write for LogWriter {
 }
 
 pub(super) fn run(arguments: &StatusArguments) -> Result<ExitCode> {
+    if let Some(address) = arguments.web {
+        return web::run(address, arguments.json);
+    }
     loop {
         let programs = ask_all(&places::places());
         if programs.is_empty() {

@@ -1,0 +1,71 @@
+// The rates of a program's radios over time.
+
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { type Curve, SAMPLES } from "./history";
+
+const HEIGHT = 180;
+const DASHES = [[], [8, 4], [2, 3], [12, 3, 2, 3]];
+
+export const colour = (at: number) =>
+  getComputedStyle(document.documentElement).getPropertyValue(`--radio-${at % 6}`).trim();
+
+const clock = (seconds: number) => new Date(seconds * 1000).toLocaleTimeString();
+
+function options(names: string[], width: number): uPlot.Options {
+  const soft = getComputedStyle(document.documentElement).getPropertyValue("--soft").trim();
+  const rule = getComputedStyle(document.documentElement).getPropertyValue("--rule").trim();
+  const axis = { stroke: soft, grid: { stroke: rule, width: 1 }, ticks: { stroke: rule, width: 1 } };
+  return {
+    width,
+    height: HEIGHT,
+    scales: { x: { range: (_, __, last) => [last - SAMPLES, last] }, y: { range: (_, __, top) => [0, Math.max(1, top * 1.1)] } },
+    axes: [{ ...axis, space: 90, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 56, label: "Mbit/s", labelSize: 18 }],
+    series: [
+      { label: "time", value: (_, time) => (time === null ? "–" : clock(time)) },
+      ...names.map((label, at) => ({
+        label,
+        stroke: colour(at),
+        width: 2,
+        // Not by colour alone.
+        dash: DASHES[at % DASHES.length] ?? [],
+        value: (_: uPlot, value: number | null) => (value === null ? "–" : `${value.toFixed(1)} Mbit/s`),
+      })),
+    ],
+  };
+}
+
+/** `at`: any value that is new with each sample, because the curve is changed in place. */
+export function Chart({ curve, label }: { curve: Curve; label: string; at: number }) {
+  const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<{ names: string; plot: uPlot }>(undefined);
+  const names = [...curve.rates.keys()];
+  const data = [curve.times, ...curve.rates.values()] as uPlot.AlignedData;
+  useEffect(() => {
+    const element = box.current;
+    if (element === null) return;
+    const width = Math.max(200, element.clientWidth);
+    const key = names.join("\n");
+    if (plot.current?.names !== key) {
+      plot.current?.plot.destroy();
+      plot.current = { names: key, plot: new uPlot(options(names, width), data, element) };
+      return;
+    }
+    if (plot.current.plot.width !== width) plot.current.plot.setSize({ width, height: HEIGHT });
+    plot.current.plot.setData(data);
+  });
+  useEffect(() => {
+    const scheme = matchMedia("(prefers-color-scheme: dark)");
+    const again = () => {
+      plot.current?.plot.destroy();
+      plot.current = undefined;
+    };
+    scheme.addEventListener("change", again);
+    return () => {
+      scheme.removeEventListener("change", again);
+      again();
+    };
+  }, []);
+  return <div class="chart" ref={box} role="img" aria-label={label} />;
+}

@@ -1,0 +1,84 @@
+// The dashboard: every running program of this user, each second.
+
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { History } from "./history";
+import { ProgramView } from "./programs";
+import { type Program, ask, identity } from "./status";
+import "./page.css";
+
+const EVERY_MS = 1000;
+
+function Logo() {
+  return (
+    <svg viewBox="0 0 32 32" aria-hidden="true">
+      <path d="M2 6C12 6 12 16 30 16M2 16H30M2 26C12 26 12 16 30 16" />
+    </svg>
+  );
+}
+
+const history = new History();
+
+function Page() {
+  const [programs, setPrograms] = useState<Program[]>([]);
+  const [lost, setLost] = useState<string>();
+  const [at, setAt] = useState(0);
+  useEffect(() => {
+    let timer = 0;
+    let over = false;
+    const turn = async () => {
+      try {
+        const answer = await ask();
+        history.add(answer);
+        setPrograms(answer);
+        setLost(undefined);
+      } catch (error) {
+        setLost(error instanceof Error ? error.message : String(error));
+      }
+      setAt((count) => count + 1);
+      if (!over) timer = window.setTimeout(turn, EVERY_MS);
+    };
+    void turn();
+    return () => {
+      over = true;
+      clearTimeout(timer);
+    };
+  }, []);
+  return (
+    <>
+      <header>
+        <h1>
+          <Logo /> Tributary
+        </h1>
+        <p class={lost === undefined ? "link live" : "link lost"} role="status">
+          {lost === undefined ? "live" : `tributary status --web does not answer (${lost}); trying again`}
+        </p>
+      </header>
+      {at > 0 && programs.length === 0 && lost === undefined && (
+        <p class="empty">
+          No long-running <code>tributary</code> program of this user is running. This page shows the next one when it starts.
+        </p>
+      )}
+      {programs.map((program) => (
+        <ProgramView key={identity(program)} program={program} curve={history.curves.get(identity(program))} at={at} />
+      ))}
+      <section class="panel events" aria-label="changes">
+        <h2>Changes</h2>
+        <ol aria-live="polite" tabIndex={0}>
+          {history.changes.map((change) => (
+            <li key={`${change.at.getTime()} ${change.program} ${change.radio} ${change.words}`}>
+              <time>{change.at.toLocaleTimeString()}</time> {change.program}: {change.radio} is {change.words}
+            </li>
+          ))}
+        </ol>
+        {history.changes.length === 0 && <p class="facts">None since this page was opened.</p>}
+      </section>
+    </>
+  );
+}
+
+const page = document.getElementById("page");
+if (page !== null) {
+  page.replaceChildren();
+  render(<Page />, page);
+}
