@@ -15,7 +15,7 @@ use std::process::{Command, ExitCode, Stdio};
 use rustix::time::{ClockId, clock_gettime};
 use tributary_video::metrics::{mse, psnr_db};
 use tributary_video::picture::{Picture, Plane, sample_count};
-use tributary_video::projection::{Place, Projection};
+use tributary_video::projection::{PicturePoint, Projection};
 use tributary_video::render::{RenderSettings, Renderer};
 use tributary_video::sphere::{Axes, Direction, Orientation};
 use tributary_video::viewport::FieldOfView;
@@ -237,7 +237,7 @@ fn panorama((width, height): (usize, usize)) -> Result<Picture, Error> {
     let mut samples = vec![128; sample_count(width, height)];
     for (at, sample) in samples[..width * height].iter_mut().enumerate() {
         let (column, row) = ((at % width) as f64 + 0.5, (at / width) as f64 + 0.5);
-        let place = Place { u: column / width as f64, v: row / height as f64 };
+        let place = PicturePoint { u: column / width as f64, v: row / height as f64 };
         *sample = shade(Projection::Equirectangular.direction_at(place)).round() as u8;
     }
     Ok(Picture::from_samples(width, height, samples)?)

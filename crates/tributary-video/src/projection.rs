@@ -13,7 +13,7 @@ use crate::sphere::{Direction, solid_angle};
 
 /// A position in a picture, as fractions of its width and height in [0, 1].
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Place {
+pub struct PicturePoint {
     /// From the left edge.
     pub u: f64,
     /// From the upper edge.
@@ -53,23 +53,23 @@ const FACES: [Face; 6] = [
 impl Projection {
     /// Position of a direction.
     #[must_use]
-    pub fn place_of(self, direction: Direction) -> Place {
+    pub fn place_of(self, direction: Direction) -> PicturePoint {
         match self {
             Self::Equirectangular => {
                 let (yaw, pitch) = direction.angles();
-                Place { u: yaw / TAU + 0.5, v: 0.5 - pitch / PI }
+                PicturePoint { u: yaw / TAU + 0.5, v: 0.5 - pitch / PI }
             }
             Self::Cubemap => {
                 let (face, across, down) = on_face(direction);
                 let (column, row) = ((face % 3) as f64, (face / 3) as f64);
-                Place { u: (column + (across + 1.0) / 2.0) / 3.0, v: (row + (down + 1.0) / 2.0) / 2.0 }
+                PicturePoint { u: (column + (across + 1.0) / 2.0) / 3.0, v: (row + (down + 1.0) / 2.0) / 2.0 }
             }
         }
     }
 
     /// The direction, of length 1, at a position. Positions outside the picture count as on its edge.
     #[must_use]
-    pub fn direction_at(self, place: Place) -> Direction {
+    pub fn direction_at(self, place: PicturePoint) -> Direction {
         let (u, v) = (place.u.clamp(0.0, 1.0), place.v.clamp(0.0, 1.0));
         match self {
             Self::Equirectangular => Direction::from_angles((u - 0.5) * TAU, (0.5 - v) * PI),

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::projection::{Place, Projection};
+use crate::projection::{PicturePoint, Projection};
 
 /// Most tiles of a grid, so that a hostile file cannot demand unbounded tables.
 pub const MOST_TILES: usize = 4096;
@@ -116,7 +116,7 @@ impl TileGrid {
 
     /// The tile at a position; the right and lower edges belong to the last column and row.
     #[must_use]
-    pub fn tile_at(&self, place: Place) -> usize {
+    pub fn tile_at(&self, place: PicturePoint) -> usize {
         // Conversion from float to integer saturates, so positions outside count as on the edge.
         let column = ((place.u * self.columns as f64) as usize).min(self.columns - 1);
         let row = ((place.v * self.rows as f64) as usize).min(self.rows - 1);

@@ -176,7 +176,7 @@ unsafe fn strip<V: Vector, const C: usize, const WHOLE: bool>(
     let mut row = 0;
     while row < product.outputs.len() {
         let outputs = pass(product.outputs.len() - row, V::OUTPUTS);
-        let place = Place { row, at, length, factors: &factors[row * product.inputs.len()..] };
+        let place = Pass { row, at, length, factors: &factors[row * product.inputs.len()..] };
         // SAFETY: the caller's promise; `row + outputs` is at most the number of outputs.
         unsafe {
             match outputs {
@@ -197,7 +197,7 @@ unsafe fn strip<V: Vector, const C: usize, const WHOLE: bool>(
 
 /// Position of a pass.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct Pass<'a> {
     /// First output.
     row: usize,
     /// First byte.
@@ -216,7 +216,7 @@ struct Place<'a> {
 #[expect(clippy::needless_range_loop, reason = "the counts are constants; the loops unroll")]
 unsafe fn group<V: Vector, const M: usize, const C: usize, const WHOLE: bool>(
     product: &mut Product<'_, '_>,
-    Place { row, at, length, factors }: Place<'_>,
+    Pass { row, at, length, factors }: Pass<'_>,
 ) {
     // Loops, not closures: a closure that is not inlined would lack the tier's instructions.
     // SAFETY: the caller's promise covers every pointer: rows below `row + M`, bytes from `at` to

@@ -18,16 +18,16 @@ const MIN_STEP: Duration = Duration::from_micros(10);
 /// Maximum number of rate changes in a scenario, so that stepping through them takes less time than the scenario.
 const MAX_STEPS: u128 = 100_000_000;
 
-/// An error and its place.
+/// An error and its section.
 pub(super) struct Fault {
-    pub(super) place: Place,
+    pub(super) section: Section,
     pub(super) field: String,
     pub(super) problem: String,
 }
 
 /// The part of a scenario that a field belongs to.
 #[derive(Clone, Copy)]
-pub(super) enum Place {
+pub(super) enum Section {
     Whole,
     Path(usize),
     Hop(usize),
@@ -45,33 +45,33 @@ impl Scenario {
     /// Refuses invalid values in a scenario built or changed in code.
     pub fn check(&self) -> Result<(), ScenarioError> {
         check(self).map_err(|fault| {
-            let place = match fault.place {
-                Place::Whole => String::new(),
-                Place::Path(i) => format!("path {}: ", self.paths[i].name),
-                Place::Hop(i) => format!("hop {}: ", self.hops[i].name),
-                Place::Background(i) => format!("background {} on {}: ", i + 1, self.background[i].on),
-                Place::Workload(i) => format!("workload {}: ", i + 1),
+            let section = match fault.section {
+                Section::Whole => String::new(),
+                Section::Path(i) => format!("path {}: ", self.paths[i].name),
+                Section::Hop(i) => format!("hop {}: ", self.hops[i].name),
+                Section::Background(i) => format!("background {} on {}: ", i + 1, self.background[i].on),
+                Section::Workload(i) => format!("workload {}: ", i + 1),
             };
-            let field = format!("{place}{}", fault.field);
+            let field = format!("{section}{}", fault.field);
             ScenarioError::Impossible { scenario: self.name.clone(), field, problem: fault.problem }
         })
     }
 }
 
 pub(super) fn check(scenario: &Scenario) -> Result<(), Fault> {
-    let at = |place| move |(field, problem)| Fault { place, field, problem };
-    general(scenario).map_err(at(Place::Whole))?;
+    let at = |section| move |(field, problem)| Fault { section, field, problem };
+    general(scenario).map_err(at(Section::Whole))?;
     for (i, path) in scenario.paths.iter().enumerate() {
-        check_path(i, path, scenario).map_err(at(Place::Path(i)))?;
+        check_path(i, path, scenario).map_err(at(Section::Path(i)))?;
     }
     for (i, hop) in scenario.hops.iter().enumerate() {
-        check_hop(i, hop, scenario).map_err(at(Place::Hop(i)))?;
+        check_hop(i, hop, scenario).map_err(at(Section::Hop(i)))?;
     }
     for (i, source) in scenario.background.iter().enumerate() {
-        run::check_background(source, scenario).map_err(at(Place::Background(i)))?;
+        run::check_background(source, scenario).map_err(at(Section::Background(i)))?;
     }
     for (i, workload) in scenario.run.workloads.iter().enumerate() {
-        run::check_workload(workload).map_err(at(Place::Workload(i)))?;
+        run::check_workload(workload).map_err(at(Section::Workload(i)))?;
     }
     Ok(())
 }

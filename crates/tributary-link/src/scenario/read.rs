@@ -1,6 +1,6 @@
 //! Reads a [`Scenario`] from TOML text; every error names file, line and field.
 
-use super::check::{self, Fault, Place};
+use super::check::{self, Fault, Section};
 use super::link_fields::{link, windows};
 use super::quantity::duration;
 use super::run_fields::{background, run};
@@ -87,12 +87,12 @@ fn read(source: Source<'_>, files: TraceFiles<'_>) -> Result<Scenario, ScenarioE
         (scenario.run, workloads) = run(&value.table()?)?;
     }
     check::check(&scenario).map_err(|fault| {
-        let place = match fault.place {
-            Place::Whole => None,
-            Place::Path(i) => paths.get(i),
-            Place::Hop(i) => hops.get(i),
-            Place::Background(i) => sources.get(i),
-            Place::Workload(i) => workloads.get(i),
+        let place = match fault.section {
+            Section::Whole => None,
+            Section::Path(i) => paths.get(i),
+            Section::Hop(i) => hops.get(i),
+            Section::Background(i) => sources.get(i),
+            Section::Workload(i) => workloads.get(i),
         };
         put_in_place(&root, place, fault)
     })?;

@@ -141,7 +141,7 @@ fn worth_reinjecting(
 
 /// What a subflow does with the free segments.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum Takes {
     /// Takes the one with this many below it, or the highest one if there are fewer.
     After(u64),
     /// Takes none: the others would deliver everything at hand sooner.
@@ -198,7 +198,7 @@ impl Fbdt {
     /// Where this subflow takes its next segment. Of two subflows, the one with the smaller sum of arrival and lead takes
     /// the lowest free segment. The other one leaves as many free segments below its own as the first one sends in the
     /// difference of the two sums.
-    fn place(of: &SubflowView, window: &WindowView<'_>, all: &[SubflowView]) -> Place {
+    fn takes(of: &SubflowView, window: &WindowView<'_>, all: &[SubflowView]) -> Takes {
         let segments = (window.end().0 - window.first().0).max(1);
         let average = (window.unacknowledged() / segments).max(1);
         let arrival = of.arrival(average);
@@ -210,19 +210,19 @@ impl Fbdt {
         let more_reliable = |s: &SubflowView| live().filter(|other| other.rank < s.rank).count() as u32;
         let ahead = |s: &SubflowView| LEAD.max(s.usual_blockage * 9 / 8);
         let lead = |s: &SubflowView| ahead(s) * more_reliable(s) / others().count().max(1) as u32;
-        let Some(soonest) = others().map(|s| s.arrival(average)).min() else { return Place::After(0) };
+        let Some(soonest) = others().map(|s| s.arrival(average)).min() else { return Takes::After(0) };
         let together = Bitrate::from_bps(others().filter_map(rate).map(Bitrate::as_bps).sum());
         let everything = together.time_for(DataSize::from_bytes(window.unacknowledged()));
         if of.in_flight > 0 && arrival > soonest + FARTHEST {
-            return Place::TooFar;
+            return Takes::TooFar;
         }
         if soonest < arrival && everything.is_some_and(|needed| needed < arrival) {
-            return Place::Nowhere;
+            return Takes::Nowhere;
         }
         let front = others().map(|s| s.arrival(average) + lead(s)).min().unwrap_or_default();
         let bytes = |time| together.size_in(time).as_bytes();
         let most = reach(window, all).max(bytes(arrival.saturating_sub(soonest)));
-        Place::After(bytes((arrival + lead(of)).saturating_sub(front)).min(most) / average)
+        Takes::After(bytes((arrival + lead(of)).saturating_sub(front)).min(most) / average)
     }
 }
 
@@ -281,10 +281,10 @@ impl Scheduler for Fbdt {
         self.wants_more = false;
         let more = window.available() > 0;
         for subflow in open() {
-            let below = match Self::place(subflow, window, subflows) {
-                Place::After(below) if !more || below < self.free.len() => below,
-                Place::TooFar => continue,
-                Place::After(_) | Place::Nowhere => {
+            let below = match Self::takes(subflow, window, subflows) {
+                Takes::After(below) if !more || below < self.free.len() => below,
+                Takes::TooFar => continue,
+                Takes::After(_) | Takes::Nowhere => {
                     self.wants_more = true;
                     continue;
                 }

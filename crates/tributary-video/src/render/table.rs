@@ -139,10 +139,11 @@ impl Table {
     fn fill_straight(
         &mut self,
         block: &Block,
-        [upper_left, upper_right, lower_left, lower_right]: [Place; 4],
+        [upper_left, upper_right, lower_left, lower_right]: [PicturePoint; 4],
     ) {
         let between = |a: i32, b: i32, share: usize| a + ((b - a) >> 3) * share as i32;
-        let along = |a: Place, b: Place, share| (between(a.0, b.0, share), between(a.1, b.1, share));
+        let along =
+            |a: PicturePoint, b: PicturePoint, share| (between(a.0, b.0, share), between(a.1, b.1, share));
         let stride = self.stride as i32;
         for row in block.top..block.bottom {
             let left = along(upper_left, lower_left, row - block.top);
@@ -189,7 +190,7 @@ impl Table {
 }
 
 /// One pixel's entry, with samples only within `bounds`.
-fn entry(map: &Map, (x, y): Place, bounds: [usize; 4]) -> Entry {
+fn entry(map: &Map, (x, y): PicturePoint, bounds: [usize; 4]) -> Entry {
     const LAST: i32 = (1 << DIGITS) - 1;
     let [first_column, first_row, columns_end, rows_end] = bounds.map(|bound| bound as i32);
     // Beyond a face's edge its outermost samples are repeated.
@@ -246,7 +247,7 @@ impl<const N: usize> pulp::NullaryFnOnce for Apply<'_, '_, '_, N> {
 }
 
 /// Column and row with [`DIGITS`] binary digits.
-type Place = (i32, i32);
+type PicturePoint = (i32, i32);
 
 /// A block's pixels: from left and top, down to bottom; the last block of a row may extend beyond the edge.
 struct Block {
@@ -255,7 +256,7 @@ struct Block {
     bottom: usize,
 }
 
-fn place(source: &Source) -> Place {
+fn place(source: &Source) -> PicturePoint {
     // Half a weight step is added, so that truncation rounds.
     let half = f64::from(1 << (DIGITS - WEIGHT - 1));
     let fixed = |value: f64| libm::floor(value * f64::from(1 << DIGITS) + half) as i32;
@@ -268,7 +269,7 @@ fn bounds(map: &Map, face: usize) -> [i32; 4] {
 
 /// A block's entries by interpolation between its corners, if the map is linear enough and all samples are
 /// within its face.
-fn straight(map: &Map, block: &Block, mut corners: [Source; 4]) -> Option<[Place; 4]> {
+fn straight(map: &Map, block: &Block, mut corners: [Source; 4]) -> Option<[PicturePoint; 4]> {
     if corners.iter().any(|corner| corner.face != corners[0].face) {
         return None;
     }
@@ -290,7 +291,8 @@ fn straight(map: &Map, block: &Block, mut corners: [Source; 4]) -> Option<[Place
     let places = corners.map(|corner| place(&corner));
     // A margin of one sample for the rounding of the division.
     let within = |at: i32, first: i32, end: i32| (first + 1) << DIGITS <= at && at < (end - 2) << DIGITS;
-    let inside = |&(x, y): &Place| within(x, first_column, columns_end) && within(y, first_row, rows_end);
+    let inside =
+        |&(x, y): &PicturePoint| within(x, first_column, columns_end) && within(y, first_row, rows_end);
     let fits = places.iter().all(inside);
     (error < MOST_DEVIATION && middle.face == corners[0].face && !near_pole && fits).then_some(places)
 }

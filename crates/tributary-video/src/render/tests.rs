@@ -14,7 +14,7 @@ fn panorama(projection: Projection, (width, height): (usize, usize)) -> Picture 
     for (plane, (width, height)) in picture.planes_mut().into_iter().zip(sizes) {
         for (at, sample) in plane.iter_mut().enumerate() {
             let (column, row) = (at % width, at / width);
-            let place = crate::projection::Place {
+            let place = crate::projection::PicturePoint {
                 u: (column as f64 + 0.5) / width as f64,
                 v: (row as f64 + 0.5) / height as f64,
             };

@@ -118,7 +118,7 @@ impl Doing {
     }
 }
 
-fn listen(place: &places::Place, role: &str) -> Result<(PathBuf, UnixListener)> {
+fn listen(place: &places::SocketDirectory, role: &str) -> Result<(PathBuf, UnixListener)> {
     let directory = place.make()?;
     for path in sockets(directory)?.iter().filter(|path| is_left(path)) {
         let _ = std::fs::remove_file(path);
@@ -242,7 +242,7 @@ pub(super) fn run(arguments: &StatusArguments) -> Result<ExitCode> {
 
 /// State of every running program, each once. Sockets without a server are removed; a program that does not answer is
 /// named on standard error.
-fn ask_all(places: &[places::Place]) -> Vec<Value> {
+fn ask_all(places: &[places::SocketDirectory]) -> Vec<Value> {
     let mut programs = BTreeMap::new();
     for place in places {
         let paths = match place.existing().and_then(|there| there.map_or(Ok(Vec::new()), sockets)) {
@@ -299,14 +299,14 @@ mod tests {
         drop(listener);
         assert!(is_left(&path));
         assert!(!is_left(&directory.path().join("other.sock")), "does not exist");
-        assert!(ask_all(&[places::Place::at(directory.path())]).is_empty());
+        assert!(ask_all(&[places::SocketDirectory::at(directory.path())]).is_empty());
         assert!(!path.exists());
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_program_with_sockets_in_two_places_is_shown_once() {
         let directory = tempfile::tempdir().unwrap();
-        let places = ["one", "two"].map(|name| places::Place::at(&directory.path().join(name)));
+        let places = ["one", "two"].map(|name| places::SocketDirectory::at(&directory.path().join(name)));
         let answers: Arc<dyn Fn() -> String + Send + Sync> =
             Arc::new(|| serde_json::json!({ "role": "serve", "pid": 7, "started": 1.5 }).to_string());
         let mut tasks = tokio::task::JoinSet::new();

@@ -16,9 +16,9 @@ use tributary_cli::private;
 
 /// A directory for sockets, which may not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place(PathBuf);
+pub(super) struct SocketDirectory(PathBuf);
 
-impl Place {
+impl SocketDirectory {
     #[cfg(test)]
     pub(super) fn at(directory: &Path) -> Self {
         Self(directory.to_owned())
@@ -41,7 +41,7 @@ impl Place {
 }
 
 /// The places of this user.
-pub(super) fn places() -> Vec<Place> {
+pub(super) fn places() -> Vec<SocketDirectory> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let user = private::user();
     let login = Path::new("/run/user").join(user.to_string());
@@ -66,13 +66,14 @@ fn choose(
     root: Option<PathBuf>,
     login: Option<PathBuf>,
     temporary: PathBuf,
-) -> Vec<Place> {
+) -> Vec<SocketDirectory> {
     if let Some(only) = only {
-        return vec![Place(only.into())];
+        return vec![SocketDirectory(only.into())];
     }
     let well_known = root.or_else(|| login.map(|login| login.join("tributary")));
-    let mut places: Vec<Place> = well_known.into_iter().chain([temporary]).map(Place).collect();
-    let session = session.map(|session| Place(Path::new(&session).join("tributary")));
+    let mut places: Vec<SocketDirectory> =
+        well_known.into_iter().chain([temporary]).map(SocketDirectory).collect();
+    let session = session.map(|session| SocketDirectory(Path::new(&session).join("tributary")));
     places.extend(session.filter(|session| !places.contains(session)).into_iter().collect::<Vec<_>>());
     places
 }
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    fn names(places: Vec<Place>) -> Vec<String> {
+    fn names(places: Vec<SocketDirectory>) -> Vec<String> {
         places.into_iter().map(|place| place.0.display().to_string()).collect()
     }
 
@@ -106,7 +107,7 @@ mod tests {
     #[test]
     fn a_directory_that_others_may_enter_is_refused_with_the_way_out() {
         let directory = tempfile::tempdir().unwrap();
-        let place = Place::at(&directory.path().join("sockets"));
+        let place = SocketDirectory::at(&directory.path().join("sockets"));
         assert!(place.existing().unwrap().is_none());
         place.make().unwrap();
         assert!(place.existing().unwrap().is_some());
