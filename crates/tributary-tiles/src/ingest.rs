@@ -9,7 +9,7 @@
 mod estimate;
 mod finish;
 mod manifest;
-mod plan;
+mod recipe;
 mod reference;
 mod tiles;
 mod untiled;
@@ -38,7 +38,7 @@ use crate::record::compared;
 use crate::source::{SourceError, View};
 use crate::video::{TiledError, TiledVideo};
 
-use plan::Plan;
+use recipe::Recipe;
 use watch::Meter;
 pub use watch::{Estimate, Progress, Stage, Watch};
 use work::Work;
@@ -260,7 +260,7 @@ pub fn ingest(
 #[derive(Debug)]
 pub struct Prepared {
     source: PathBuf,
-    plan: Plan,
+    recipe: Recipe,
     jobs: usize,
 }
 
@@ -270,10 +270,10 @@ impl Prepared {
     /// # Errors
     /// Names the file, the setting or the missing program, and what to do.
     pub fn of(source: &Path, settings: &Settings) -> Result<Self, IngestError> {
-        plan::check(settings)?;
-        let plan = Plan::of(source, settings)?;
+        recipe::check(settings)?;
+        let recipe = Recipe::of(source, settings)?;
         let jobs = settings.jobs.or_else(|| std::thread::available_parallelism().ok());
-        Ok(Self { source: source.to_owned(), plan, jobs: jobs.map_or(1, NonZeroUsize::get) })
+        Ok(Self { source: source.to_owned(), recipe, jobs: jobs.map_or(1, NonZeroUsize::get) })
     }
 
     /// The video in `directory`, if it is complete.
@@ -281,14 +281,14 @@ impl Prepared {
     /// # Errors
     /// The directory contains another video, or a damaged one.
     pub fn finished(&self, directory: &Path) -> Result<Option<TiledVideo>, IngestError> {
-        work::finished(directory, &self.plan)
+        work::finished(directory, &self.recipe)
     }
 
     /// Estimates duration and size of the result from a sample of a few pictures; `None` if the file cannot
     /// be read from its middle on.
     #[must_use]
     pub fn estimate(&self) -> Option<Estimate> {
-        estimate::estimate(&self.source, &self.plan, self.jobs)
+        estimate::estimate(&self.source, &self.recipe, self.jobs)
     }
 
     /// Makes the video in `directory`, or resumes it. Blocks, with all cores.
@@ -300,7 +300,7 @@ impl Prepared {
         if let Some(video) = self.finished(directory)? {
             return Ok(video);
         }
-        let work = Work::begin(directory, &self.plan)?;
+        let work = Work::begin(directory, &self.recipe)?;
         match self.fill(&work, watch) {
             // A process that was interrupted may report any error.
             Err(_) if watch.stops() => Err(IngestError::Stopped { kept: work.stop()? }),
@@ -310,27 +310,27 @@ impl Prepared {
     }
 
     fn fill(&self, work: &Work, watch: &dyn Watch) -> Result<(), IngestError> {
-        let Self { source, plan, jobs } = self;
-        let mut meter = Meter::new(watch, plan);
-        let made = reference::make(source, (plan, *jobs), work, &meter)?;
-        let mut pieces = pieces_of(plan, made.gops, *jobs);
-        let units = |pieces: &[Piece]| pieces.iter().map(|piece| piece.units(plan, &meter)).sum::<usize>();
+        let Self { source, recipe, jobs } = self;
+        let mut meter = Meter::new(watch, recipe);
+        let made = reference::make(source, (recipe, *jobs), work, &meter)?;
+        let mut pieces = pieces_of(recipe, made.gops, *jobs);
+        let units = |pieces: &[Piece]| pieces.iter().map(|piece| piece.units(recipe, &meter)).sum::<usize>();
         let all = units(&pieces);
         pieces.retain_mut(|piece| piece.is_left(work));
         let before = all - units(&pieces);
         meter.tiles(made.gops, before);
-        let job = Job { plan, work, meter, lasts: Mutex::default(), kept: jobs + 2 };
+        let job = Job { recipe, work, meter, lasts: Mutex::default(), kept: jobs + 2 };
         each(&pieces, *jobs, |piece| match piece {
             Piece::Tiles { gop, rows } => tiles::make(&job, *gop, rows),
             Piece::Untiled { gop } => untiled::make(&job, *gop),
         })?;
-        finish::finish(plan, work, &made)
+        finish::finish(recipe, work, &made)
     }
 }
 
 /// State shared by all threads.
 struct Job<'a> {
-    plan: &'a Plan,
+    recipe: &'a Recipe,
     work: &'a Work,
     meter: Meter<'a>,
     /// The last pictures of recently decoded GoPs, which freezing the next GoP needs.
@@ -347,7 +347,7 @@ impl Job<'_> {
 
     /// The source's pictures of a GoP.
     fn reference(&self, gop: usize) -> Result<Pictures, IngestError> {
-        Ok(Pictures::of_stream(self.reference_bytes(gop)?, self.plan.size)?)
+        Ok(Pictures::of_stream(self.reference_bytes(gop)?, self.recipe.size)?)
     }
 
     fn keep_last(&self, gop: usize, picture: Picture) {
@@ -382,13 +382,13 @@ enum Piece {
 
 impl Piece {
     /// Amount of work.
-    fn units(&self, plan: &Plan, meter: &Meter<'_>) -> usize {
+    fn units(&self, recipe: &Recipe, meter: &Meter<'_>) -> usize {
         match self {
             Self::Tiles { rows, .. } => {
-                let pictures = rows.len() * plan.grid.columns() * plan.pictures_per_gop;
-                pictures * plan.qps.len() * Meter::TILE_PICTURE
+                let pictures = rows.len() * recipe.grid.columns() * recipe.pictures_per_gop;
+                pictures * recipe.qps.len() * Meter::TILE_PICTURE
             }
-            Self::Untiled { .. } => plan.pictures_per_gop * meter.untiled_picture(),
+            Self::Untiled { .. } => recipe.pictures_per_gop * meter.untiled_picture(),
         }
     }
 
@@ -408,9 +408,9 @@ impl Piece {
 /// MB. A GoP that is made in parts is decoded once per part.
 const MOST_HELD_BYTES: usize = 400 << 20;
 
-fn pieces_of(plan: &Plan, gops: usize, jobs: usize) -> Vec<Piece> {
-    let rows = plan.grid.rows();
-    let raw = plan.size.0 * plan.size.1 * 3 / 2 * plan.pictures_per_gop;
+fn pieces_of(recipe: &Recipe, gops: usize, jobs: usize) -> Vec<Piece> {
+    let rows = recipe.grid.rows();
+    let raw = recipe.size.0 * recipe.size.1 * 3 / 2 * recipe.pictures_per_gop;
     // As few parts as memory allows, but enough to keep all cores busy to the end.
     let parts = raw.div_ceil(MOST_HELD_BYTES).max((2 * jobs).div_ceil(gops)).clamp(1, rows);
     let of_gop = |gop| {

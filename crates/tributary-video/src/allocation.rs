@@ -16,7 +16,7 @@ mod two_class;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use knapsack::{Item, Knapsack, Plan};
+use knapsack::{Item, Knapsack, Packing};
 use outcome::{Outcome, Sent};
 
 pub use problem::{
@@ -153,7 +153,7 @@ fn every_tile(problem: &GopProblem, weight: impl Fn(&TileMenu) -> f64) -> Knapsa
     }))
 }
 
-fn solve(knapsack: &Knapsack, budget: f64, settings: Settings) -> Plan {
+fn solve(knapsack: &Knapsack, budget: f64, settings: Settings) -> Packing {
     if settings.exact { knapsack.exact(budget) } else { knapsack.greedy(budget) }
 }
 
@@ -173,7 +173,7 @@ fn search_budgets(
     knapsack: &Knapsack,
     capacity: &Capacity,
     settings: Settings,
-    mut cost: impl FnMut(&Plan, f64) -> f64,
+    mut cost: impl FnMut(&Packing, f64) -> f64,
 ) {
     const EXACT_BUDGETS: usize = 2;
     let mut tried: Vec<(f64, f64)> = budgets(capacity)
@@ -212,7 +212,7 @@ fn report(problem: &GopProblem, order: &[Sent], plan: PlanReport) -> Allocation 
     }
 }
 
-impl Plan {
+impl Packing {
     fn report(&self, budget: f64) -> PlanReport {
         PlanReport { budget, value: self.value, bound: self.bound, optimal: self.optimal }
     }

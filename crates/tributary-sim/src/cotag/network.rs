@@ -25,7 +25,7 @@ use super::gateway::GatewayHost;
 use super::scheme::{FlowKind, Gate};
 use super::setting::{BEGIN, FLOWS, LONGEST, RADIO_DELAY, Setting};
 use super::spray::Spray;
-use super::traffic::{Plan, Sink, Source, Tally};
+use super::traffic::{RateProfile, Sink, Source, Tally};
 use crate::id::{HostId, LinkId};
 use crate::mptcp::{MptcpConfig, MptcpTransport};
 use crate::multipath::{self, MultipathError, SubflowPath};
@@ -238,12 +238,12 @@ impl Run {
             let (client, server) = (world.reserve_host(), world.reserve_host());
             let paths: Vec<SubflowPath> = (0..setting.subflows())
                 .map(|subflow| {
-                    let place = Place { links: &links, flow, subflow, hosts: (client, server) };
+                    let place = SubflowEnds { links: &links, flow, subflow, hosts: (client, server) };
                     place.path(setting, &mut world, &mut middle)
                 })
                 .collect();
             let [reader, writer] = setting.transports(seeds.next_u64(), &paths)?;
-            let plan = Plan {
+            let profile = RateProfile {
                 calm: load.calm,
                 burst: load.burst,
                 // Staggered, so that not all begin in the same microsecond.
@@ -251,7 +251,7 @@ impl Run {
                 burst_from: from,
             };
             world.place_host(client, Box::new(Endpoint::new(reader, Box::new(Sink(tally.clone())))));
-            world.place_host(server, Box::new(Endpoint::new(writer, Box::new(Source::new(plan)))));
+            world.place_host(server, Box::new(Endpoint::new(writer, Box::new(Source::new(profile)))));
             servers.push(server);
         }
         match middle {
@@ -314,14 +314,14 @@ impl Run {
 }
 
 /// The place of a subflow.
-struct Place<'a> {
+struct SubflowEnds<'a> {
     links: &'a Links,
     flow: usize,
     subflow: usize,
     hosts: (HostId, HostId),
 }
 
-impl Place<'_> {
+impl SubflowEnds<'_> {
     /// Its routes; registered with the gateway if that forwards packets.
     fn path(&self, setting: &Setting, world: &mut World, middle: &mut Middle) -> SubflowPath {
         let (links, (client, server)) = (self.links, self.hosts);

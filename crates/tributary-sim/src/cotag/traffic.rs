@@ -13,7 +13,7 @@ const STEP: Duration = Duration::from_micros(250);
 
 /// The rates of a flow over time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
+pub(super) struct RateProfile {
     /// Rate from `begin` on.
     pub calm: Bitrate,
     /// Rate from `burst_from` on.
@@ -22,7 +22,7 @@ pub(super) struct Plan {
     pub burst_from: Instant,
 }
 
-impl Plan {
+impl RateProfile {
     fn made_until(&self, now: Instant) -> u64 {
         let calm = now.min(self.burst_from).saturating_since(self.begin);
         let burst = now.saturating_since(self.burst_from);
@@ -63,7 +63,7 @@ impl Tally {
 /// The server's side. Data that the transport does not accept waits in the application.
 #[derive(Debug)]
 pub(super) struct Source {
-    plan: Plan,
+    profile: RateProfile,
     stream: Option<StreamKey>,
     connected: bool,
     written: u64,
@@ -71,16 +71,16 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub fn new(plan: Plan) -> Self {
-        Self { plan, stream: None, connected: false, written: 0, next: plan.begin }
+    pub fn new(profile: RateProfile) -> Self {
+        Self { profile, stream: None, connected: false, written: 0, next: profile.begin }
     }
 
     fn write(&mut self, now: Instant, transport: &mut dyn Transport) {
-        if !self.connected || now < self.plan.begin {
+        if !self.connected || now < self.profile.begin {
             return;
         }
         self.stream = self.stream.or_else(|| transport.open(now, 0));
-        let owed = self.plan.made_until(now).saturating_sub(self.written);
+        let owed = self.profile.made_until(now).saturating_sub(self.written);
         if let Some(stream) = self.stream.filter(|_| owed > 0) {
             self.written += transport.write(now, stream, owed);
         }

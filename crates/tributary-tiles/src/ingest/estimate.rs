@@ -7,7 +7,7 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::plan::Plan;
+use super::recipe::Recipe;
 use super::reference;
 use super::watch::Estimate;
 use crate::gop;
@@ -25,24 +25,24 @@ const IDR_SLICE: u8 = 5;
 const OTHER_SLICE: u8 = 1;
 
 /// Encodes the sample; `None` if the file has no pictures there.
-pub(super) fn estimate(source: &std::path::Path, plan: &Plan, jobs: usize) -> Option<Estimate> {
+pub(super) fn estimate(source: &std::path::Path, recipe: &Recipe, jobs: usize) -> Option<Estimate> {
     let scratch = tempfile::tempdir().ok()?;
-    let names: Vec<_> = (0..=plan.qps.len()).map(|n| scratch.path().join(format!("{n}.h264"))).collect();
+    let names: Vec<_> = (0..=recipe.qps.len()).map(|n| scratch.path().join(format!("{n}.h264"))).collect();
     let mut command = Command::new("ffmpeg");
     command.args(["-nostdin", "-v", "error", "-protocol_whitelist", "file,pipe", "-threads", "1"]);
-    let middle = plan.rate.seconds_of(plan.gops / 2 * plan.pictures_per_gop);
+    let middle = recipe.rate.seconds_of(recipe.gops / 2 * recipe.pictures_per_gop);
     command
         .args(["-noaccurate_seek", "-ss", &middle.to_string(), "-noautorotate", "-i"])
         .arg(name_of(source));
     let ends: String = (0..names.len()).map(|n| format!("[o{n}]")).collect();
-    let graph = format!("[0:V:0]{},split={}{ends}", reference::filter(plan), names.len());
+    let graph = format!("[0:V:0]{},split={}{ends}", reference::filter(recipe), names.len());
     command.args(["-filter_complex_threads", "1", "-filter_complex", &graph]);
     for (n, name) in names.iter().enumerate() {
         command.args(["-map", &format!("[o{n}]"), "-frames:v", &PICTURES.to_string()]);
         command.args(["-fps_mode", "passthrough"]);
-        match n.checked_sub(1).map(|index| plan.qps[index]) {
-            Some(qp) => command.args(plan.encoder().arguments(qp)),
-            None => command.args(reference::encoder(plan, 1)),
+        match n.checked_sub(1).map(|index| recipe.qps[index]) {
+            Some(qp) => command.args(recipe.encoder().arguments(qp)),
+            None => command.args(reference::encoder(recipe, 1)),
         };
         command.arg(name_of(name));
     }
@@ -55,19 +55,19 @@ pub(super) fn estimate(source: &std::path::Path, plan: &Plan, jobs: usize) -> Op
     for (n, name) in names.iter().enumerate() {
         let stream = std::fs::read(name).ok()?;
         let more = if n == 0 { 1.0 } else { MORE_BYTES };
-        bytes += more * bytes_of_gop(&stream, plan.pictures_per_gop)?;
+        bytes += more * bytes_of_gop(&stream, recipe.pictures_per_gop)?;
         pictures = gop::split(&stream).iter().map(|gop| gop.pictures as usize).sum();
     }
     // Container overhead per segment: 100 bytes plus 4 per picture.
-    let boxes = plan.grid.tiles() * plan.qps.len() * (100 + 4 * plan.pictures_per_gop);
-    let all = plan.gops * plan.pictures_per_gop;
+    let boxes = recipe.grid.tiles() * recipe.qps.len() * (100 + 4 * recipe.pictures_per_gop);
+    let all = recipe.gops * recipe.pictures_per_gop;
     let seconds = took / pictures.max(1) as f64 * all as f64 * MORE_TIME / jobs as f64;
     Some(Estimate {
         pictures: all,
-        size: plan.size,
+        size: recipe.size,
         jobs,
         time: Duration::try_from_secs_f64(seconds).ok()?,
-        bytes: ((bytes + boxes as f64) * plan.gops as f64) as u64,
+        bytes: ((bytes + boxes as f64) * recipe.gops as f64) as u64,
     })
 }
 

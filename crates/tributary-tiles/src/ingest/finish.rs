@@ -4,7 +4,7 @@ use tributary_video::rd::{RdTable, TableLayout};
 
 use super::IngestError;
 use super::manifest;
-use super::plan::Plan;
+use super::recipe::Recipe;
 use super::tiles::{self, Row};
 use super::untiled::{self, Untiled};
 use super::work::{Reference, Sums, Work};
@@ -12,9 +12,9 @@ use crate::layout::{self, hex, sum};
 use crate::record::{FORMAT, Overhead, Record, compared};
 
 /// Writes the files that complete the video.
-pub(super) fn finish(plan: &Plan, work: &Work, made: &Reference) -> Result<(), IngestError> {
+pub(super) fn finish(recipe: &Recipe, work: &Work, made: &Reference) -> Result<(), IngestError> {
     let (mut cells, mut sums, mut codecs) = (Vec::new(), made.sums.clone(), Vec::new());
-    for (gop, row) in (0..made.gops).flat_map(|gop| (0..plan.grid.rows()).map(move |row| (gop, row))) {
+    for (gop, row) in (0..made.gops).flat_map(|gop| (0..recipe.grid.rows()).map(move |row| (gop, row))) {
         let row: Row = note(work, &tiles::note(gop, row))?;
         cells.extend(row.cells);
         codecs = row.codecs;
@@ -28,28 +28,28 @@ pub(super) fn finish(plan: &Plan, work: &Work, made: &Reference) -> Result<(), I
         }
     }
     let layout = TableLayout {
-        grid: plan.grid,
-        width: plan.size.0,
-        height: plan.size.1,
-        gop_duration_s: plan.rate.seconds_of(plan.pictures_per_gop),
-        qps: plan.qps.clone(),
+        grid: recipe.grid,
+        width: recipe.size.0,
+        height: recipe.size.1,
+        gop_duration_s: recipe.rate.seconds_of(recipe.pictures_per_gop),
+        qps: recipe.qps.clone(),
     };
     let table = RdTable::new(layout, cells)?;
     let mut json = Vec::new();
     table.write_json(&mut json)?;
     work.write(layout::TABLE.to_owned(), &json, &mut sums)?;
-    let manifest = manifest::manifest(&table, plan.rate, &codecs);
+    let manifest = manifest::manifest(&table, recipe.rate, &codecs);
     work.write(layout::MANIFEST.to_owned(), manifest.as_bytes(), &mut sums)?;
     // As `sha256sum --check` reads it.
     let lines: String = sums.iter().map(|(name, sum)| format!("{sum}  {name}\n")).collect();
     work.write(layout::SUMS.to_owned(), lines.as_bytes(), &mut Sums::new())?;
     let record = Record {
         format: FORMAT.to_owned(),
-        source: plan.source.clone(),
-        frame_rate: plan.rate,
-        pictures_per_gop: plan.pictures_per_gop,
-        encoder: plan.encoder().description(),
-        overhead: overhead(plan, work, &table)?,
+        source: recipe.source.clone(),
+        frame_rate: recipe.rate,
+        pictures_per_gop: recipe.pictures_per_gop,
+        encoder: recipe.encoder().description(),
+        overhead: overhead(recipe, work, &table)?,
         notes: made.notes.clone(),
         sums_sha256: hex(&sum(lines.as_bytes())),
     };
@@ -65,7 +65,7 @@ fn note<N: serde::de::DeserializeOwned>(work: &Work, name: &str) -> Result<N, In
 }
 
 /// The cost of tiling at each QP.
-fn overhead(plan: &Plan, work: &Work, table: &RdTable) -> Result<Vec<Overhead>, IngestError> {
+fn overhead(recipe: &Recipe, work: &Work, table: &RdTable) -> Result<Vec<Overhead>, IngestError> {
     let gops: Vec<Untiled> =
         compared(table.gops()).map(|gop| note(work, &untiled::note(gop))).collect::<Result<_, _>>()?;
     let count = gops.len() as f64;
@@ -76,9 +76,10 @@ fn overhead(plan: &Plan, work: &Work, table: &RdTable) -> Result<Vec<Overhead>, 
             tiled_bytes: cells().map(|cell| cell.bytes[index]).sum(),
             untiled_bytes: gops.iter().map(|gop| gop.bytes[index]).sum(),
             // All tiles have the same number of pixels.
-            tiled_mse: cells().map(|cell| cell.mse[index]).sum::<f64>() / (count * plan.grid.tiles() as f64),
+            tiled_mse: cells().map(|cell| cell.mse[index]).sum::<f64>()
+                / (count * recipe.grid.tiles() as f64),
             untiled_mse: gops.iter().map(|gop| gop.mse[index]).sum::<f64>() / count,
         }
     };
-    Ok(plan.qps.iter().enumerate().map(at).collect())
+    Ok(recipe.qps.iter().enumerate().map(at).collect())
 }

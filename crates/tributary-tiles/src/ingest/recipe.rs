@@ -1,4 +1,4 @@
-//! The plan of an ingest, decided before any work: settings checked with the file.
+//! The recipe of an ingest, decided before any work: settings checked with the file.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -20,10 +20,10 @@ const LONGEST_SIDE: usize = 16_384;
 /// The smallest side of a tile: a macroblock.
 const SMALLEST_TILE: usize = 16;
 
-/// What is made; equal plans produce equal bytes.
+/// What is made; equal recipes produce equal bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Plan {
+pub(super) struct Recipe {
     pub(super) source: SourceInfo,
     pub(super) grid: TileGrid,
     pub(super) qps: Vec<u8>,
@@ -43,7 +43,7 @@ pub(super) struct Plan {
     pub(super) notes: Vec<String>,
 }
 
-impl Plan {
+impl Recipe {
     /// Checks `settings` with the file.
     pub(super) fn of(path: &Path, settings: &Settings) -> Result<Self, IngestError> {
         let (upright, times) = source::probe(path, Use::Sphere)?;

@@ -7,29 +7,29 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::IngestError;
-use super::plan::Plan;
+use super::recipe::Recipe;
 use super::watch::Meter;
 use super::work::{REFERENCE as NOTE, Reference, Sums, Work};
 use crate::gop;
 use crate::layout;
 use crate::program::{self, ProgramError, name_of};
 
-/// Decodes the source, up to the plan's limit, unless an earlier run has done so.
+/// Decodes the source, up to the recipe's limit, unless an earlier run has done so.
 pub(super) fn make(
     source: &Path,
-    (plan, jobs): (&Plan, usize),
+    (recipe, jobs): (&Recipe, usize),
     work: &Work,
     meter: &Meter<'_>,
 ) -> Result<Reference, IngestError> {
     if let Some(made) = work.load_whole(NOTE) {
         return Ok(made);
     }
-    let mut command = command(source, plan, jobs);
+    let mut command = command(source, recipe, jobs);
     program::apart(&mut command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut running = program::start("ffmpeg", &mut command)?;
     let complaints = program::hear(running.stderr.take());
-    let mut gops = Gops { plan, work, meter, sums: Sums::new(), written: 0, left: 0 };
+    let mut gops = Gops { recipe, work, meter, sums: Sums::new(), written: 0, left: 0 };
     if let Some(mut output) = running.stdout.take() {
         gops.read(&mut output)?;
     }
@@ -43,30 +43,30 @@ pub(super) fn make(
     Ok(made)
 }
 
-fn command(source: &Path, plan: &Plan, jobs: usize) -> Command {
+fn command(source: &Path, recipe: &Recipe, jobs: usize) -> Command {
     let mut command = Command::new("ffmpeg");
     command.args(["-nostdin", "-v", "error", "-protocol_whitelist", "file,pipe", "-noautorotate", "-i"]);
     command.arg(name_of(source));
-    command.args(["-map", "0:V:0", "-an", "-sn", "-vf", &filter(plan), "-fps_mode", "passthrough"]);
-    if let Some(limit) = plan.limit {
+    command.args(["-map", "0:V:0", "-an", "-sn", "-vf", &filter(recipe), "-fps_mode", "passthrough"]);
+    if let Some(limit) = recipe.limit {
         command.args(["-frames:v", &limit.to_string()]);
     }
-    command.args(encoder(plan, jobs)).arg("pipe:1");
+    command.args(encoder(recipe, jobs)).arg("pipe:1");
     command
 }
 
-/// The filters that convert the source to upright pictures of the plan's rate and size. The input is not rotated by
+/// The filters that convert the source to upright pictures of the recipe's rate and size. The input is not rotated by
 /// ffmpeg itself.
-pub(super) fn filter(plan: &Plan) -> String {
-    let (width, height) = plan.size;
-    let upright: String = plan.upright.iter().map(|filter| format!("{filter},")).collect();
-    let resample = if plan.resample { format!("fps={},", plan.rate) } else { String::new() };
+pub(super) fn filter(recipe: &Recipe) -> String {
+    let (width, height) = recipe.size;
+    let upright: String = recipe.upright.iter().map(|filter| format!("{filter},")).collect();
+    let resample = if recipe.resample { format!("fps={},", recipe.rate) } else { String::new() };
     format!("{upright}{resample}scale={width}:{height}:flags=bicubic,setsar=1,format=yuv420p")
 }
 
 /// Arguments of the lossless output, without its name.
-pub(super) fn encoder(plan: &Plan, threads: usize) -> Vec<String> {
-    let gop = plan.pictures_per_gop;
+pub(super) fn encoder(recipe: &Recipe, threads: usize) -> Vec<String> {
+    let gop = recipe.pictures_per_gop;
     let x264 = format!("keyint={gop}:min-keyint={gop}:scenecut=0:open-gop=0:bframes=0:repeat-headers=1");
     let all = ["-c:v", "libx264", "-preset", "ultrafast", "-qp", "0", "-threads", &threads.to_string()];
     all.iter().chain(&["-x264-params", &x264, "-f", "h264"]).map(ToString::to_string).collect()
@@ -74,7 +74,7 @@ pub(super) fn encoder(plan: &Plan, threads: usize) -> Vec<String> {
 
 /// Extracts complete GoPs from the stream.
 struct Gops<'a> {
-    plan: &'a Plan,
+    recipe: &'a Recipe,
     work: &'a Work,
     meter: &'a Meter<'a>,
     sums: Sums,
@@ -105,7 +105,7 @@ impl Gops<'_> {
     }
 
     fn take(&mut self, bytes: &[u8], gop: &gop::Gop) -> Result<(), IngestError> {
-        let (pictures, expected) = (gop.pictures as usize, self.plan.pictures_per_gop);
+        let (pictures, expected) = (gop.pictures as usize, self.recipe.pictures_per_gop);
         if pictures != expected || !gop.closed {
             self.left += pictures;
             return Ok(());
@@ -116,18 +116,18 @@ impl Gops<'_> {
     }
 
     fn finish(self, source: &Path, complaints: &[u8]) -> Result<Reference, IngestError> {
-        let Self { plan, sums, written: gops, left, .. } = self;
-        let (path, needed) = (source.to_owned(), plan.pictures_per_gop);
+        let Self { recipe, sums, written: gops, left, .. } = self;
+        let (path, needed) = (source.to_owned(), recipe.pictures_per_gop);
         let found = gops * needed + left;
         if gops == 0 {
             return Err(IngestError::TooShort { path, found, needed });
         }
         // For a resampled file the number of pictures was an estimate.
-        if gops + usize::from(plan.resample) < plan.gops {
-            let announced = plan.gops * needed;
+        if gops + usize::from(recipe.resample) < recipe.gops {
+            let announced = recipe.gops * needed;
             return Err(IngestError::Truncated { path, announced, found, seconds: gops });
         }
-        let mut notes = plan.notes.clone();
+        let mut notes = recipe.notes.clone();
         if left > 0 {
             notes.push(format!("the last {left} pictures make no whole second and are left out"));
         }

@@ -67,12 +67,12 @@ fn settings_that_make_no_sense_are_refused() {
 #[test]
 fn pieces_cover_every_row_of_every_gop_once() {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut plan = Plan::of(&moving(&directory), &settings()).expect("a video");
+    let mut recipe = Recipe::of(&moving(&directory), &settings()).expect("a video");
     for (jobs, rows, gops) in [(1, 4, 3), (16, 4, 1), (3, 7, 12), (64, 1, 1)] {
-        plan.grid = TileGrid::new(2, rows, Projection::Equirectangular).expect("a grid");
+        recipe.grid = TileGrid::new(2, rows, Projection::Equirectangular).expect("a grid");
         let mut seen = vec![vec![0; rows]; gops];
         let mut untiled = Vec::new();
-        for piece in pieces_of(&plan, gops, jobs) {
+        for piece in pieces_of(&recipe, gops, jobs) {
             match piece {
                 Piece::Tiles { gop, rows } => rows.iter().for_each(|row| seen[gop][*row] += 1),
                 Piece::Untiled { gop } => untiled.push(gop),

@@ -42,14 +42,14 @@ pub(super) fn is_made(work: &Work, gop: usize, row: usize) -> bool {
 
 /// Makes some rows of GoP `gop`.
 pub(super) fn make(job: &Job<'_>, gop: usize, rows: &[usize]) -> Result<(), IngestError> {
-    let plan = job.plan;
-    let columns = plan.grid.columns();
+    let recipe = job.recipe;
+    let columns = recipe.grid.columns();
     let numbers: Vec<usize> = rows.iter().flat_map(|row| row * columns..(row + 1) * columns).collect();
     let band = Band { job, gop, originals: originals(job, gop, &numbers)?, numbers };
     let (mut codecs, mut sums) = (Vec::new(), vec![Sums::new(); rows.len()]);
     let none = TileCells { bytes: Vec::new(), mse: Vec::new(), freeze_mse: 0.0, black_mse: 0.0 };
     let mut cells = vec![none; band.numbers.len()];
-    for qp in &plan.qps {
+    for qp in &recipe.qps {
         codecs.push(band.at(*qp, &mut cells, &mut sums)?);
     }
     // Last, because by then another thread has probably decoded the previous GoP.
@@ -63,20 +63,20 @@ pub(super) fn make(job: &Job<'_>, gop: usize, rows: &[usize]) -> Result<(), Inge
 
 /// The source's pictures of each of these tiles.
 fn originals(job: &Job<'_>, gop: usize, numbers: &[usize]) -> Result<Vec<Vec<Picture>>, IngestError> {
-    let plan = job.plan;
-    let mut originals = vec![Vec::with_capacity(plan.pictures_per_gop); numbers.len()];
+    let recipe = job.recipe;
+    let mut originals = vec![Vec::with_capacity(recipe.pictures_per_gop); numbers.len()];
     let mut last = None;
     for panorama in job.reference(gop)? {
         job.meter.tick(0)?;
         let panorama = panorama?;
         for (number, pictures) in numbers.iter().zip(&mut originals) {
-            let tile = cut(&panorama, plan.grid.pixels(*number, plan.size)).map_err(DecodeError::Size)?;
+            let tile = cut(&panorama, recipe.grid.pixels(*number, recipe.size)).map_err(DecodeError::Size)?;
             pictures.push(tile);
         }
         last = Some(panorama);
     }
     match last {
-        Some(last) if originals.iter().all(|pictures| pictures.len() == plan.pictures_per_gop) => {
+        Some(last) if originals.iter().all(|pictures| pictures.len() == recipe.pictures_per_gop) => {
             job.keep_last(gop, last);
             Ok(originals)
         }
@@ -106,15 +106,15 @@ impl Band<'_> {
 
     /// Adds the errors of concealment to the cells of all tiles.
     fn conceal(&self, cells: &mut [TileCells]) -> Result<(), IngestError> {
-        let plan = self.job.plan;
-        let (width, height) = plan.tile_size();
+        let recipe = self.job.recipe;
+        let (width, height) = recipe.tile_size();
         let black = Picture::black(width, height).map_err(DecodeError::Size)?;
         let before = self.gop.checked_sub(1).map(|before| self.job.last_of(before)).transpose()?;
         for (tile, (number, cell)) in self.numbers.iter().zip(cells).enumerate() {
             cell.black_mse = self.error_of(tile, &black)?;
             cell.freeze_mse = match &before {
                 Some(panorama) => {
-                    let place = plan.grid.pixels(*number, plan.size);
+                    let place = recipe.grid.pixels(*number, recipe.size);
                     self.error_of(tile, &cut(panorama, place).map_err(DecodeError::Size)?)?
                 }
                 // There is nothing to freeze before the first GoP.
@@ -127,24 +127,24 @@ impl Band<'_> {
     /// Encodes all tiles at `qp`, writes them, decodes the result, and adds sizes and errors; returns the
     /// codec.
     fn at(&self, qp: u8, cells: &mut [TileCells], sums: &mut [Sums]) -> Result<String, IngestError> {
-        let (gop, Job { plan, work, meter, .. }) = (self.gop, self.job);
-        let size = plan.tile_size();
+        let (gop, Job { recipe, work, meter, .. }) = (self.gop, self.job);
+        let size = recipe.tile_size();
         let pictures = self.originals.iter().flatten();
-        let streams = plan.encoder().encode(size, (qp, self.numbers.len()), |input| {
+        let streams = recipe.encoder().encode(size, (qp, self.numbers.len()), |input| {
             pictures.into_iter().try_for_each(|picture| {
                 meter.tick(1)?;
                 input.write_all(picture.samples())
             })
         })?;
-        let timing = Timing::of(plan.rate);
-        let before = (gop * plan.pictures_per_gop) as u64;
+        let timing = Timing::of(recipe.rate);
+        let before = (gop * recipe.pictures_per_gop) as u64;
         let (mut written, mut codec) = (Vec::new(), String::new());
         for (at, stream) in streams.iter().enumerate() {
             let parameters = Parameters::of(stream)?;
             codec = parameters.codec();
             let init = init_segment(&parameters, (size.0 as u16, size.1 as u16), timing);
             let segment = media_segment(stream, (gop as u32 + 1, before), timing)?;
-            let (number, sums) = (self.numbers[at], &mut sums[at / plan.grid.columns()]);
+            let (number, sums) = (self.numbers[at], &mut sums[at / recipe.grid.columns()]);
             work.write(layout::init(number, qp), &init, sums)?;
             work.write(layout::segment(gop, number, qp), &segment, sums)?;
             cells[at].bytes.push(segment.len() as u64);
@@ -157,7 +157,7 @@ impl Band<'_> {
 
     /// Decodes all tiles, one after the other, and adds the error of each.
     fn measure(&self, written: Vec<u8>, cells: &mut [TileCells]) -> Result<(), IngestError> {
-        let (width, height) = self.job.plan.tile_size();
+        let (width, height) = self.job.recipe.tile_size();
         let mut shown = Pictures::of_stream(written, (width, height))?;
         let mut picture = Picture::black(width, height).map_err(DecodeError::Size)?;
         for (originals, cell) in self.originals.iter().zip(cells) {

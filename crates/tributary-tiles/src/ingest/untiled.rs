@@ -34,14 +34,14 @@ pub(super) fn is_made(work: &Work, gop: usize) -> bool {
 
 /// Measures GoP `gop`.
 pub(super) fn make(job: &Job<'_>, gop: usize) -> Result<(), IngestError> {
-    let Job { plan, work, .. } = job;
+    let Job { recipe, work, .. } = job;
     let scratch = work.scratch()?;
     let name = |qp: &u8| scratch.path().join(format!("{qp}.h264"));
     let mut command = Command::new("ffmpeg");
     command.args(["-nostdin", "-v", "error", "-protocol_whitelist", "file,pipe", "-threads", "1"]);
-    command.args(["-r", &plan.rate.to_string(), "-f", "h264", "-i", "pipe:0"]);
-    let encoder = plan.encoder();
-    for qp in &plan.qps {
+    command.args(["-r", &recipe.rate.to_string(), "-f", "h264", "-i", "pipe:0"]);
+    let encoder = recipe.encoder();
+    for qp in &recipe.qps {
         command
             .args(["-map", "0:v:0", "-fps_mode", "passthrough"])
             .args(encoder.arguments(*qp))
@@ -58,21 +58,21 @@ pub(super) fn make(job: &Job<'_>, gop: usize) -> Result<(), IngestError> {
     job.meter.tick(0)?;
     let mut bytes = Vec::new();
     let mut shown = Vec::new();
-    for qp in &plan.qps {
+    for qp in &recipe.qps {
         let path = name(qp);
         let stream = std::fs::read(&path).map_err(|source| IngestError::Unreadable { path, source })?;
-        bytes.push(media_segment(&stream, (1, 0), Timing::of(plan.rate))?.len() as u64);
-        shown.push(Pictures::of_stream(stream, plan.size)?);
+        bytes.push(media_segment(&stream, (1, 0), Timing::of(recipe.rate))?.len() as u64);
+        shown.push(Pictures::of_stream(stream, recipe.size)?);
     }
-    let mse = errors(job, Pictures::of_stream(source, plan.size)?, shown)?;
+    let mse = errors(job, Pictures::of_stream(source, recipe.size)?, shown)?;
     work.save(&note(gop), &Untiled { bytes, mse })
 }
 
 /// The mean luma error of each stream of `shown`, read in parallel, so that a GoP need not fit into memory.
 fn errors(job: &Job<'_>, originals: Pictures, mut shown: Vec<Pictures>) -> Result<Vec<f64>, IngestError> {
-    let Job { plan, meter, .. } = job;
+    let Job { recipe, meter, .. } = job;
     let mut sums = vec![0.0; shown.len()];
-    let mut picture = Picture::black(plan.size.0, plan.size.1).map_err(DecodeError::Size)?;
+    let mut picture = Picture::black(recipe.size.0, recipe.size.1).map_err(DecodeError::Size)?;
     for original in originals {
         let original = original?;
         for (sum, shown) in sums.iter_mut().zip(&mut shown) {
@@ -83,5 +83,5 @@ fn errors(job: &Job<'_>, originals: Pictures, mut shown: Vec<Pictures>) -> Resul
         }
         meter.tick(meter.untiled_picture())?;
     }
-    Ok(sums.into_iter().map(|sum| sum / plan.pictures_per_gop as f64).collect())
+    Ok(sums.into_iter().map(|sum| sum / recipe.pictures_per_gop as f64).collect())
 }

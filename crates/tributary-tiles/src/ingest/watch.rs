@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::IngestError;
-use super::plan::Plan;
+use super::recipe::Recipe;
 use crate::record::compared;
 
 /// Estimated duration and size of an ingest.
@@ -82,15 +82,16 @@ impl From<Halt> for IngestError {
 /// Counts the work.
 pub(super) struct Meter<'a> {
     watch: &'a dyn Watch,
-    plan: &'a Plan,
+    recipe: &'a Recipe,
     gops: usize,
     done: AtomicUsize,
     stage: Stage,
 }
 
 impl<'a> Meter<'a> {
-    pub(super) fn new(watch: &'a dyn Watch, plan: &'a Plan) -> Self {
-        let meter = Self { watch, plan, gops: plan.gops, done: AtomicUsize::new(0), stage: Stage::Source };
+    pub(super) fn new(watch: &'a dyn Watch, recipe: &'a Recipe) -> Self {
+        let meter =
+            Self { watch, recipe, gops: recipe.gops, done: AtomicUsize::new(0), stage: Stage::Source };
         meter.tell();
         meter
     }
@@ -99,13 +100,13 @@ impl<'a> Meter<'a> {
     pub(super) fn tiles(&mut self, gops: usize, done: usize) {
         self.stage = Stage::Tiles;
         self.gops = gops;
-        self.done = AtomicUsize::new(gops * self.plan.pictures_per_gop * self.source_picture() + done);
+        self.done = AtomicUsize::new(gops * self.recipe.pictures_per_gop * self.source_picture() + done);
         self.tell();
     }
 
     /// Work on one picture of the source.
     pub(super) fn source_picture(&self) -> usize {
-        self.plan.grid.tiles()
+        self.recipe.grid.tiles()
     }
 
     /// Work on one picture of one tile at one QP: encoding, then measuring.
@@ -113,13 +114,13 @@ impl<'a> Meter<'a> {
 
     /// Work on one untiled picture at all QPs.
     pub(super) fn untiled_picture(&self) -> usize {
-        Self::TILE_PICTURE * self.plan.grid.tiles() * self.plan.qps.len()
+        Self::TILE_PICTURE * self.recipe.grid.tiles() * self.recipe.qps.len()
     }
 
     fn total(&self) -> usize {
         let gops = self.gops;
         let tiles = gops * (self.source_picture() + self.untiled_picture());
-        (tiles + compared(gops).count() * self.untiled_picture()) * self.plan.pictures_per_gop
+        (tiles + compared(gops).count() * self.untiled_picture()) * self.recipe.pictures_per_gop
     }
 
     fn tell(&self) {
@@ -128,7 +129,7 @@ impl<'a> Meter<'a> {
             stage: self.stage,
             done: self.done.load(Ordering::Relaxed).min(self.total()),
             total: self.total(),
-            pictures: gops * self.plan.pictures_per_gop,
+            pictures: gops * self.recipe.pictures_per_gop,
         });
     }
 

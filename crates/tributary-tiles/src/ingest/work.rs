@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::IngestError;
-use super::plan::Plan;
+use super::recipe::Recipe;
 use crate::layout;
 use crate::video::TiledVideo;
 
@@ -75,17 +75,17 @@ impl Drop for Lock {
     }
 }
 
-/// The video in `directory`, if it exists and was made by `plan`.
-pub(super) fn finished(directory: &Path, plan: &Plan) -> Result<Option<TiledVideo>, IngestError> {
+/// The video in `directory`, if it exists and was made by `recipe`.
+pub(super) fn finished(directory: &Path, recipe: &Recipe) -> Result<Option<TiledVideo>, IngestError> {
     if !directory.join(layout::RECORD).exists() {
         return Ok(None);
     }
     let video = TiledVideo::open(directory)?;
-    let gops = if plan.resample { video.gops() } else { plan.gops };
-    let same = video.source() == &plan.source
-        && (video.grid(), video.size(), video.frame_rate()) == (plan.grid, plan.size, plan.rate)
-        && (video.qps(), video.gops()) == (&plan.qps[..], gops)
-        && video.record().encoder == plan.encoder().description();
+    let gops = if recipe.resample { video.gops() } else { recipe.gops };
+    let same = video.source() == &recipe.source
+        && (video.grid(), video.size(), video.frame_rate()) == (recipe.grid, recipe.size, recipe.rate)
+        && (video.qps(), video.gops()) == (&recipe.qps[..], gops)
+        && video.record().encoder == recipe.encoder().description();
     if same {
         return Ok(Some(video));
     }
@@ -94,8 +94,8 @@ pub(super) fn finished(directory: &Path, plan: &Plan) -> Result<Option<TiledVide
 }
 
 impl Work {
-    /// Starts in `directory`, or resumes a stopped ingest with the same plan.
-    pub(super) fn begin(directory: &Path, plan: &Plan) -> Result<Self, IngestError> {
+    /// Starts in `directory`, or resumes a stopped ingest with the same recipe.
+    pub(super) fn begin(directory: &Path, recipe: &Recipe) -> Result<Self, IngestError> {
         let occupied = |what| Err(IngestError::Occupied { directory: directory.to_owned(), what });
         let at = directory.join(layout::WORK);
         let failed = |path: &Path| {
@@ -112,11 +112,11 @@ impl Work {
         let work = Self { directory: directory.to_owned(), _lock: lock };
         work.sweep().map_err(failed(&at))?;
         match fs::read(at.join(PLAN)) {
-            Ok(bytes) => match serde_json::from_slice::<Plan>(&bytes) {
-                Ok(begun) if begun == *plan => {}
+            Ok(bytes) => match serde_json::from_slice::<Recipe>(&bytes) {
+                Ok(begun) if begun == *recipe => {}
                 _ => return occupied("holds an unfinished ingest of another source or other settings"),
             },
-            Err(_) => work.save(PLAN, plan)?,
+            Err(_) => work.save(PLAN, recipe)?,
         }
         Ok(work)
     }

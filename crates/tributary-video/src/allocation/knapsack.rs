@@ -39,7 +39,7 @@ struct Step {
 
 /// A choice for every tile.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub struct Packing {
     /// Per tile, the index of its item.
     pub picks: Vec<usize>,
     /// Their total size. Exceeds the budget only if the smallest items do.
@@ -88,14 +88,14 @@ impl Knapsack {
 
     /// The greedy plan within a budget of bytes.
     #[must_use]
-    pub fn greedy(&self, budget: f64) -> Plan {
+    pub fn greedy(&self, budget: f64) -> Packing {
         self.greedy_and_rate(budget).0
     }
 
     /// The best plan, by dynamic programming. If the states exceed the memory limit, the greedy plan, not
     /// marked optimal.
     #[must_use]
-    pub fn exact(&self, budget: f64) -> Plan {
+    pub fn exact(&self, budget: f64) -> Packing {
         let (greedy, rate) = self.greedy_and_rate(budget);
         if greedy.optimal { greedy } else { exact::solve(&self.tiles, budget, greedy, rate) }
     }
@@ -126,11 +126,11 @@ impl Knapsack {
     }
 
     /// The plan, and the gain per byte of the first step that did not fit (the bound's multiplier).
-    fn greedy_and_rate(&self, budget: f64) -> (Plan, f64) {
+    fn greedy_and_rate(&self, budget: f64) -> (Packing, f64) {
         let (mut bytes, mut value) = self.start();
         let mut picks = self.base.clone();
         if bytes as f64 > budget {
-            return (Plan { picks, bytes, value, bound: value, optimal: true }, 0.0);
+            return (Packing { picks, bytes, value, bound: value, optimal: true }, 0.0);
         }
         let mut closed = vec![false; self.tiles.len()];
         let mut cut: Option<(f64, f64)> = None;
@@ -149,11 +149,11 @@ impl Knapsack {
             cut.get_or_insert((value - rate * (budget - bytes as f64), rate));
         }
         let Some((bound, rate)) = cut else {
-            return (Plan { picks, bytes, value, bound: value, optimal: true }, 0.0);
+            return (Packing { picks, bytes, value, bound: value, optimal: true }, 0.0);
         };
         self.fill(budget, &mut picks, &mut bytes);
         let value = self.value_of(&picks);
-        (Plan { picks, bytes, value, bound: bound.min(value), optimal: false }, rate)
+        (Packing { picks, bytes, value, bound: bound.min(value), optimal: false }, rate)
     }
 
     /// Uses the remaining budget for items off the hull, the largest gain first.

@@ -14,8 +14,8 @@ mod queue;
 use super::outcome::misses;
 use super::paper::OwsPaper;
 use super::{
-    Allocation, Allocator, GopProblem, Item, Knapsack, Objective, Outcome, Plan, PlanReport, Sent, Settings,
-    TileMenu, fix, report, search_budgets,
+    Allocation, Allocator, GopProblem, Item, Knapsack, Objective, Outcome, Packing, PlanReport, Sent,
+    Settings, TileMenu, fix, report, search_budgets,
 };
 use queue::{Pick, Queue};
 
@@ -119,7 +119,7 @@ impl<'a> Search<'a> {
 
     /// Evaluates a plan, with or without guard copies of everything it sends; keeps it if it is better.
     /// Returns its cost.
-    fn offer(&mut self, plan: &Plan, guard: bool, budget: f64) -> f64 {
+    fn offer(&mut self, plan: &Packing, guard: bool, budget: f64) -> f64 {
         let pick = |(item, tile): (&usize, &TileMenu)| Pick {
             choice: (*item < tile.choices.len()).then_some(*item),
             guard: guard && item + 1 < tile.choices.len(),

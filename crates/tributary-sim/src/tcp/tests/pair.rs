@@ -90,7 +90,7 @@ impl Application for Peer {
 
 /// Settings of a pair.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct PairSettings {
     pub mbps: u64,
     /// Round-trip time, milliseconds.
     pub rtt: u64,
@@ -104,7 +104,7 @@ pub struct Plan {
     pub seed: u64,
 }
 
-impl Plan {
+impl PairSettings {
     pub fn new(mbps: u64, rtt: u64) -> Self {
         let bdp = mbps * rtt * 125;
         Self {

@@ -153,11 +153,11 @@ fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 fn two_ingests_do_not_work_in_one_directory() {
     let directory = tempfile::tempdir().expect("a directory");
     let (source, out) = (moving(&directory), directory.path().join("tiles"));
-    let plan = Plan::of(&source, &settings()).expect("a video");
-    let first = Work::begin(&out, &plan).expect("it begins");
+    let recipe = Recipe::of(&source, &settings()).expect("a video");
+    let first = Work::begin(&out, &recipe).expect("it begins");
     assert!(matches!(make(&source, &settings(), &out), Err(IngestError::Busy(_))));
     // Stands for a child process that is being started while the ingest ends.
     let _copy = first._lock.0.try_clone().expect("a descriptor");
     drop(first);
-    Work::begin(&out, &plan).map(drop).expect("the other one has ended");
+    Work::begin(&out, &recipe).map(drop).expect("the other one has ended");
 }

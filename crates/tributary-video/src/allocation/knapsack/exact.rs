@@ -6,7 +6,7 @@
 //! cost exceeds the distance of a known plan cannot be part of a better one. (The core idea of Pisinger, "A
 //! minimal algorithm for the multiple-choice knapsack problem", EJOR 83(2), 1995.)
 
-use super::{Item, Plan};
+use super::{Item, Packing};
 
 /// Most states over all tiles, 24 bytes each. Typical problems need hundreds.
 const MOST_STATES: usize = 1 << 18;
@@ -28,12 +28,12 @@ struct State {
 }
 
 /// Improves `known` to the best plan; `rate` is the relaxation's gain per byte.
-pub(super) fn solve(tiles: &[Vec<Item>], budget: f64, known: Plan, rate: f64) -> Plan {
+pub(super) fn solve(tiles: &[Vec<Item>], budget: f64, known: Packing, rate: f64) -> Packing {
     // Tolerance for rounding, so that no equally good plan is pruned.
     let mercy = 1e-9 * known.value.abs().max(1e-12);
     let distance = known.value - known.bound;
     if distance <= mercy {
-        return Plan { optimal: true, ..known };
+        return Packing { optimal: true, ..known };
     }
     let candidates: Vec<Vec<Candidate>> =
         tiles.iter().map(|items| survivors(items, rate, distance + mercy)).collect();
@@ -42,7 +42,7 @@ pub(super) fn solve(tiles: &[Vec<Item>], budget: f64, known: Plan, rate: f64) ->
     let cost = |state: &State| state.reduced + rate * (budget - state.bytes as f64);
     let best = (0..last.len()).min_by(|a, b| cost(&last[*a]).total_cmp(&cost(&last[*b])));
     // No state is left if nothing is better than `known`.
-    let Some(mut at) = best else { return Plan { optimal: true, ..known } };
+    let Some(mut at) = best else { return Packing { optimal: true, ..known } };
     let mut picks = vec![0; tiles.len()];
     for (tile, layer) in layers.iter().enumerate().rev() {
         picks[tile] = layer[at].item as usize;
@@ -52,9 +52,9 @@ pub(super) fn solve(tiles: &[Vec<Item>], budget: f64, known: Plan, rate: f64) ->
     let (bytes, value) =
         (chosen().map(|item| item.bytes).sum(), chosen().map(|item| item.value).sum::<f64>());
     if value >= known.value {
-        return Plan { optimal: true, ..known };
+        return Packing { optimal: true, ..known };
     }
-    Plan { bytes, value, bound: known.bound.min(value), optimal: true, picks }
+    Packing { bytes, value, bound: known.bound.min(value), optimal: true, picks }
 }
 
 /// The undominated items of a tile that a better plan may contain, by increasing bytes.
