@@ -83,7 +83,7 @@ struct Taken {
 
 /// Whether a session has a fair share of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum Fairness {
     Fair,
     /// The session has more than twice what is free: it should give some back.
     Above,
@@ -202,21 +202,21 @@ impl Share {
     }
 
     /// Reports the memory that the session uses.
-    pub fn settle(&mut self, used: &Use) -> Standing {
+    pub fn settle(&mut self, used: &Use) -> Fairness {
         let extra = used.extra();
         if extra == self.extra && extra == 0 {
-            return Standing::Fair;
+            return Fairness::Fair;
         }
         let mut taken = self.budget.taken();
         taken.extra = taken.extra - self.extra + extra;
         self.extra = extra;
         let left = self.budget.left(&taken, used.steady);
         if taken.extra > self.budget.pool() && used.memory.records > SESSION / 4 {
-            Standing::Exhausted
+            Fairness::Exhausted
         } else if extra / 2 > left {
-            Standing::Above
+            Fairness::Above
         } else {
-            Standing::Fair
+            Fairness::Fair
         }
     }
 }
@@ -272,7 +272,7 @@ mod tests {
         // A session with more than twice what is free gives some back, until all shares are nearly equal.
         for _ in 0..20 {
             for share in &mut shares {
-                if share.settle(&holding(SESSION + share.extra)) == Standing::Above {
+                if share.settle(&holding(SESSION + share.extra)) == Fairness::Above {
                     share.settle(&holding(SESSION + share.extra / 2));
                 }
                 grow(share);
@@ -299,8 +299,8 @@ mod tests {
         assert!(grow(&mut steady) >= 120 * MIB);
         // A steady session keeps this memory as long as it needs it. An idle session with the same amount gives some
         // back.
-        assert_eq!(steady.settle(&holding(SESSION + 120 * MIB)), Standing::Fair);
-        assert_eq!(steady.settle(&stands(SESSION + 120 * MIB)), Standing::Above);
+        assert_eq!(steady.settle(&holding(SESSION + 120 * MIB)), Fairness::Fair);
+        assert_eq!(steady.settle(&stands(SESSION + 120 * MIB)), Fairness::Above);
     }
 
     #[test]
@@ -311,9 +311,9 @@ mod tests {
             let memory = Memory { records: mib * MIB, ..Memory::default() };
             Use { memory, steady: true, ..Use::default() }
         };
-        assert_eq!(share.settle(&records(10)), Standing::Fair);
-        assert_eq!(share.settle(&records(23)), Standing::Above);
-        assert_eq!(share.settle(&records(25)), Standing::Exhausted);
+        assert_eq!(share.settle(&records(10)), Fairness::Fair);
+        assert_eq!(share.settle(&records(23)), Fairness::Above);
+        assert_eq!(share.settle(&records(25)), Fairness::Exhausted);
     }
 
     #[test]

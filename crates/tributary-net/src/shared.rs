@@ -17,7 +17,7 @@ use tokio::sync::{Notify, broadcast, mpsc};
 use tributary_proto::{Config, Event, Session, Side};
 use tributary_types::{Instant, PathId, StreamId, SubflowId};
 
-use crate::budget::{Share, Standing, Use};
+use crate::budget::{Fairness, Share, Use};
 use crate::config::PathConfig;
 use crate::error::SessionClosed;
 use crate::events::{SessionEvent, SessionEventKind};
@@ -263,11 +263,11 @@ impl State {
         }
         let uses = self.uses();
         match self.share.as_mut().map(|share| share.settle(&uses)) {
-            Some(Standing::Above) => {
+            Some(Fairness::Above) => {
                 let fell = self.session.give_way();
                 self.share.iter().filter(|_| fell).for_each(Share::count_given);
             }
-            Some(Standing::Exhausted) => {
+            Some(Fairness::Exhausted) => {
                 self.give_up(
                     CODE_MEMORY,
                     "the server has no memory left, and the session's records are large",

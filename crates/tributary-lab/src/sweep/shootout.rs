@@ -119,7 +119,7 @@ struct Line {
 
 /// Rank of the product's scheduler in one line by one measure.
 #[derive(Clone, Debug, PartialEq)]
-struct Standing {
+struct Rank {
     line: Line,
     measure: &'static str,
     better: Better,
@@ -130,7 +130,7 @@ struct Standing {
     clear: bool,
 }
 
-impl Standing {
+impl Rank {
     fn is_tie(&self) -> bool {
         self.better.is_tie(self.hero, self.best)
     }
@@ -211,14 +211,14 @@ impl<'a> Page<'a> {
         all.reduce(|best, next| if measure.better.prefers(next.1.mean, best.1.mean) { next } else { best })
     }
 
-    fn standings(&self) -> Vec<Standing> {
+    fn standings(&self) -> Vec<Rank> {
         let mut standings = Vec::new();
         for line in &self.lines {
             for measure in MEASURES {
                 let hero = self.spread(line, HERO, measure);
                 let (Some(hero), Some((winner, best))) = (hero, self.best(line, measure)) else { continue };
                 let ends = hero.interval.zip(best.interval);
-                standings.push(Standing {
+                standings.push(Rank {
                     line: line.clone(),
                     measure: measure.title,
                     better: measure.better,
@@ -258,7 +258,7 @@ impl<'a> Page<'a> {
     /// The conditions in which the product's scheduler is not the best by the measures of one kind; the largest
     /// difference first.
     fn losses(&self, kind: Better) -> Table {
-        let mut lost: Vec<Standing> =
+        let mut lost: Vec<Rank> =
             self.standings().into_iter().filter(|s| s.better == kind && !s.is_tie()).collect();
         lost.sort_by(|a, b| b.behind().total_cmp(&a.behind()));
         let mut table = Table::new(lost_title(kind)).columns([
@@ -291,7 +291,7 @@ impl<'a> Page<'a> {
     fn verdicts(&self) -> Vec<String> {
         let standings = self.standings();
         let of = |measure: &Measure| {
-            let all: Vec<&Standing> = standings.iter().filter(|s| s.measure == measure.title).collect();
+            let all: Vec<&Rank> = standings.iter().filter(|s| s.measure == measure.title).collect();
             let best = all.iter().filter(|s| s.is_tie()).count();
             let clearly = all.iter().filter(|s| !s.is_tie() && s.clear).count();
             format!(
