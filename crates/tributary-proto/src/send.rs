@@ -18,7 +18,7 @@ use bytes::Bytes;
 use tributary_types::{DataSeq, Instant, StreamId};
 
 use crate::numbers::NumberSet;
-use crate::wire::{MAX_OUTSTANDING, MAX_SEGMENT, SegmentHead, SegmentKind, Settings};
+use crate::wire::{DeclaredLimits, MAX_OUTSTANDING, MAX_SEGMENT, SegmentHead, SegmentKind};
 use crate::work::step;
 pub(crate) use datagrams::FlowQueue;
 use room::UNNUMBERED_PER_STREAM;
@@ -53,7 +53,7 @@ pub(crate) struct SendBuffer {
     numbered: u64,
     max_data: u64,
     /// The peer's settings.
-    told: Settings,
+    told: DeclaredLimits,
     /// Payload held: unnumbered, and numbered but unacknowledged.
     unnumbered: usize,
     unacknowledged: usize,
@@ -90,7 +90,7 @@ impl SendBuffer {
             urgent: VecDeque::new(),
             numbered: 0,
             max_data,
-            told: Settings { max_data, stream_credit: 0, max_streams: 0 },
+            told: DeclaredLimits { max_data, stream_credit: 0, max_streams: 0 },
             unnumbered: 0,
             unacknowledged: 0,
             untaken: 0,
@@ -142,7 +142,7 @@ impl SendBuffer {
     }
 
     /// The peer's settings: credit of the session, and of every stream without being given any.
-    pub fn allow_unsolicited(&mut self, settings: Settings) {
+    pub fn allow_unsolicited(&mut self, settings: DeclaredLimits) {
         self.allow_data(settings.max_data);
         let raised = settings.stream_credit > self.told.stream_credit;
         self.told = settings;

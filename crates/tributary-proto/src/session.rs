@@ -30,7 +30,7 @@ use crate::receive::{Pins, RecvStream};
 use crate::scheduler::{self, Scheduler, SchedulerEvent, SubflowView};
 use crate::send::{SendBuffer, SendStream};
 use crate::subflow::{Subflow, SubflowInfo, SubflowStats};
-use crate::wire::{FIRST_FLOW, MAX_ACK_SUBFLOWS, Settings};
+use crate::wire::{DeclaredLimits, FIRST_FLOW, MAX_ACK_SUBFLOWS};
 pub use application::{GATHER_BELOW, OpenStreamError, ReadError, WriteError};
 pub use error::{OpenError, ProtocolError};
 pub use input::PART;
@@ -38,7 +38,8 @@ pub use memory::{AMPLE, Demand, LEAST_SEND, LEAST_WINDOW, Memory};
 pub use metered::UnknownPath;
 
 /// Credit that either side may use before it has received the other's settings.
-pub(crate) const INITIAL: Settings = Settings { max_data: 1 << 20, stream_credit: 64 << 10, max_streams: 64 };
+pub(crate) const INITIAL: DeclaredLimits =
+    DeclaredLimits { max_data: 1 << 20, stream_credit: 64 << 10, max_streams: 64 };
 /// Close code of a session that timed out.
 pub const CODE_IDLE: u32 = 1;
 /// Close code of a session whose peer broke the protocol.
@@ -107,7 +108,7 @@ enum Life {
 #[derive(Debug)]
 struct Granted {
     /// Settings that are sent to the peer at the start of each subflow.
-    settings: Settings,
+    settings: DeclaredLimits,
     /// Payload that the peer may send ahead of what the application has read.
     window: u64,
     max_data: u64,
@@ -139,7 +140,7 @@ pub struct Session {
     views: Vec<SubflowView>,
     views_stale: bool,
     send: SendBuffer,
-    peer: Settings,
+    peer: DeclaredLimits,
     /// Times that the peer raised its settings.
     raised: u32,
     arrivals: NumberSet,
@@ -190,7 +191,7 @@ impl Session {
         let rng = Rng::new(seed).child("scheduler");
         let scheduler = scheduler::create_weighted(&config.scheduler, rng, &config.weights)
             .expect("the name was just checked");
-        let settings = Settings {
+        let settings = DeclaredLimits {
             max_data: config.receive_credit,
             stream_credit: credit::initial(config.receive_credit),
             max_streams: config.max_streams,

@@ -125,7 +125,7 @@ pub enum Control {
     /// Acknowledgement, from both ends of the window and for each subflow (FBDT §3.2).
     Ack(Ack),
     /// Limits of this side; the first frame on every subflow.
-    Settings(Settings),
+    Settings(DeclaredLimits),
     /// Asks for a [`Control::Pong`] with the same number.
     Ping(u64),
     /// Answers a ping.
@@ -161,7 +161,7 @@ pub struct Ack {
 
 /// Limits one side declares to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct DeclaredLimits {
     /// Initial session credit, bytes.
     pub max_data: u64,
     /// Initial credit of each stream the peer sends on, bytes.
@@ -174,7 +174,7 @@ pub struct Settings {
 const LEAST_PART: u64 = 4096;
 const MOST_LEAST: u64 = 16 << 10;
 
-impl Settings {
+impl DeclaredLimits {
     /// Bytes that every stream may send ahead of its reader, however little credit is left: so little that a thousand
     /// streams that nobody reads use a quarter of the session credit.
     #[must_use]

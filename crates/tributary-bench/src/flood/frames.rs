@@ -18,7 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tributary_net::{Common, ConnectConfig, Key, PathConfig, Session, Stream, connect};
 use tributary_proto::wire::{
-    Control, SegmentHead, SegmentKind, Settings, encode_control, encode_segment_head,
+    Control, DeclaredLimits, SegmentHead, SegmentKind, encode_control, encode_segment_head,
 };
 use tributary_report::{Cell, Column, Table};
 use tributary_types::{DataSeq, StreamId};
@@ -267,7 +267,8 @@ impl Flood {
     fn frame(&mut self, out: &mut BytesMut) -> bool {
         match self.hostile {
             Hostile::Settings => {
-                let settings = Settings { max_data: 64 << 20, stream_credit: 1 << 20, max_streams: 2048 };
+                let settings =
+                    DeclaredLimits { max_data: 64 << 20, stream_credit: 1 << 20, max_streams: 2048 };
                 encode_control(&Control::Settings(settings), out);
             }
             Hostile::Pings => encode_control(&Control::Ping(1), out),

@@ -11,7 +11,7 @@
 //! - Any other stream gets at most a quarter of it, times the square of the spare part of the window, or a sixteenth of
 //!   it if that is more. So the more credit streams have taken that then stopped reading, the less do new ones get: eight
 //!   streams, each with the largest window it can get, leave two fifths of the session's window.
-//! - Every stream gets [`Settings::least_share`](crate::wire::Settings::least_share), which counts as committed from its
+//! - Every stream gets [`DeclaredLimits::least_share`](crate::wire::DeclaredLimits::least_share), which counts as committed from its
 //!   beginning.
 //!
 //! A stream whose reader has stopped gets nothing more. The session credit bounds all streams together, so the session

@@ -10,7 +10,7 @@ use crate::event::Event;
 use crate::path::PathAction;
 use crate::scheduler::SchedulerEvent;
 use crate::send::SendStream;
-use crate::wire::{Ack, Control, Item, MAX_AHEAD, SegmentHead, SegmentKind, Settings, is_flow};
+use crate::wire::{Ack, Control, DeclaredLimits, Item, MAX_AHEAD, SegmentHead, SegmentKind, is_flow};
 use crate::work::step;
 
 /// Acknowledgements are delayed by this time.
@@ -159,12 +159,12 @@ impl Session {
 
     /// Each limit of the peer counts as the highest value that it has declared, so equal and lower ones change nothing.
     /// Only a raised stream credit looks at the streams, so the number of raises is limited.
-    fn settings(&mut self, settings: Settings) -> Result<(), ProtocolError> {
+    fn settings(&mut self, settings: DeclaredLimits) -> Result<(), ProtocolError> {
         let known = self.peer;
         // The first ones replace the limits that apply before them.
         let first = self.raised == 0;
         let higher = |known: u64, declared: u64| if first { declared } else { known.max(declared) };
-        self.peer = Settings {
+        self.peer = DeclaredLimits {
             max_data: higher(known.max_data, settings.max_data),
             stream_credit: higher(known.stream_credit, settings.stream_credit),
             max_streams: if first {

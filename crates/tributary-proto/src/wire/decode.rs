@@ -12,8 +12,8 @@ use super::encode::{
     SETTINGS, SKIP, STOP, VOID,
 };
 use super::{
-    Ack, Control, FIRST_FLOW, MAX_ACK_RANGES, MAX_ACK_SUBFLOWS, MAX_FRAME_HEAD, MAX_REASON, MAX_SEGMENT,
-    SegmentHead, SegmentKind, Settings, varint,
+    Ack, Control, DeclaredLimits, FIRST_FLOW, MAX_ACK_RANGES, MAX_ACK_SUBFLOWS, MAX_FRAME_HEAD, MAX_REASON,
+    MAX_SEGMENT, SegmentHead, SegmentKind, varint,
 };
 
 /// Why bytes are not a valid frame. The subflow that carried them must be closed.
@@ -234,11 +234,11 @@ fn parse_ack(input: &mut &[u8]) -> Result<Option<Ack>, DecodeError> {
     Ok(Some(Ack { next, max_data, ranges, progress }))
 }
 
-fn parse_settings(input: &mut &[u8]) -> Result<Option<Settings>, DecodeError> {
+fn parse_settings(input: &mut &[u8]) -> Result<Option<DeclaredLimits>, DecodeError> {
     let max_data = need!(input);
     let stream_credit = need!(input);
     let max_streams = limited("max_streams", need!(input), u64::from(u32::MAX))? as u32;
-    Ok(Some(Settings { max_data, stream_credit, max_streams }))
+    Ok(Some(DeclaredLimits { max_data, stream_credit, max_streams }))
 }
 
 fn parse_close(input: &mut &[u8]) -> Result<Option<Control>, DecodeError> {

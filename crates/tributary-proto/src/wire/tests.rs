@@ -46,7 +46,7 @@ fn controls() -> impl Strategy<Value = Control> {
     prop_oneof![
         acks().prop_map(Control::Ack),
         (NUMBER, NUMBER, any::<u32>()).prop_map(|(max_data, stream_credit, max_streams)| {
-            Control::Settings(Settings { max_data, stream_credit, max_streams })
+            Control::Settings(DeclaredLimits { max_data, stream_credit, max_streams })
         }),
         NUMBER.prop_map(Control::Ping),
         NUMBER.prop_map(Control::Pong),

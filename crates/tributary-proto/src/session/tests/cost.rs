@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::event::Event;
 use crate::flow::FlowConfig;
 use crate::session::{ProtocolError, Session, Side};
-use crate::wire::{Ack, Control, FIRST_FLOW, SegmentKind, Settings, encode_control};
+use crate::wire::{Ack, Control, DeclaredLimits, FIRST_FLOW, SegmentKind, encode_control};
 use crate::work::steps;
 
 const NOW: Instant = Instant::from_millis(5);
@@ -23,7 +23,7 @@ fn control(control: &Control) -> Bytes {
 }
 
 fn settings(max_data: u64, stream_credit: u64) -> Bytes {
-    control(&Control::Settings(Settings { max_data, stream_credit, max_streams: 2048 }))
+    control(&Control::Settings(DeclaredLimits { max_data, stream_credit, max_streams: 2048 }))
 }
 
 /// A server with a thousand streams that the client has opened with one segment.
