@@ -26,13 +26,13 @@ pub(crate) enum Order {
     /// Restart the scenario: new links, time zero, counters at zero.
     Rewind(Sender<()>),
     /// Send a report.
-    Report(Sender<Report>),
+    Report(Sender<ForwarderRecord>),
     /// Stop.
     Stop,
 }
 
 /// The thread's report.
-pub(crate) struct Report {
+pub(crate) struct ForwarderRecord {
     pub(crate) account: Account,
     pub(crate) log: LinkLog,
     pub(crate) probes: Vec<Probe>,
@@ -292,13 +292,13 @@ impl Forwarder {
         }
     }
 
-    fn report(&self) -> Report {
+    fn report(&self) -> ForwarderRecord {
         let account = Account {
             counters: self.counters.clone(),
             elapsed: self.clock.now(),
             cpu: Duration::from_nanos(sys::thread_cpu_nanos() - self.cpu_at_start),
             links: self.lanes.iter().map(|lane| *lane.link.stats()).collect(),
         };
-        Report { account, log: self.log.clone(), probes: self.probes.clone() }
+        ForwarderRecord { account, log: self.log.clone(), probes: self.probes.clone() }
     }
 }

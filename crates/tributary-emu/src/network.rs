@@ -2,7 +2,7 @@
 
 use crate::audit::Audit;
 use crate::clock::Clock;
-use crate::forward::{ForwardOptions, Forwarder, Order, Probe, Report};
+use crate::forward::{ForwardOptions, Forwarder, ForwarderRecord, Order, Probe};
 use crate::log::LinkSample;
 use crate::namespace::Namespace;
 use crate::sys;
@@ -283,7 +283,7 @@ impl Network {
         Ok(self.report()?.probes)
     }
 
-    fn report(&self) -> Result<Report, NetworkError> {
+    fn report(&self) -> Result<ForwarderRecord, NetworkError> {
         self.ask(Order::Report)
     }
 

@@ -1,7 +1,7 @@
 //! `tributary-lab reproduce ows`.
 
 use super::page::PageArguments;
-use super::report::{Form, Report, cache};
+use super::report::{Form, Rendered, cache};
 use crate::cli::WorldArgument;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -141,7 +141,7 @@ pub(crate) fn run(arguments: &OwsArguments) -> Result<ExitCode> {
     if let Some(reason) = no_pictures {
         html.text(&format!("No pictures: {reason}."));
     }
-    let report = Report {
+    let report = Rendered {
         name: outcome.reproduction.name.clone(),
         json: serde_json::to_string(outcome)?,
         markdown: page.markdown(),

@@ -14,7 +14,7 @@ pub(crate) struct Form {
 }
 
 /// A result in all its output formats.
-pub(crate) struct Report {
+pub(crate) struct Rendered {
     /// Name of the files, without their endings.
     pub name: String,
     pub json: String,
@@ -25,7 +25,7 @@ pub(crate) struct Report {
     pub text: String,
 }
 
-impl Report {
+impl Rendered {
     /// Writes the files, prints the requested format, and prints where the report is.
     pub(crate) fn publish(&self, into: &Path, form: Form, beside: Option<&TablesBeside>) -> Result<()> {
         file(into, &format!("{}.json", self.name), &self.json)?;

@@ -2,7 +2,7 @@
 
 use super::measure;
 use super::page::PageArguments;
-use super::report::{Form, Report};
+use super::report::{Form, Rendered};
 use crate::cli::{QueueArguments, WorldArgument};
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -128,7 +128,7 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<ExitCode> {
     for (name, drawing) in page.drawings() {
         output::file(&arguments.out, &format!("{name}.svg"), &drawing)?;
     }
-    let report = Report {
+    let report = Rendered {
         name: outcome.reproduction.name.clone(),
         json: serde_json::to_string(&outcome)?,
         markdown: page.markdown(),
