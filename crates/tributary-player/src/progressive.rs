@@ -149,7 +149,7 @@ impl Player {
         }
     }
 
-    /// Takes the next `bytes` of the file. Bytes beyond [`Player::room`] are accepted, too.
+    /// Takes the next `bytes` of the file. Bytes beyond [`Player::space`] are accepted, too.
     pub fn handle_data(&mut self, now: Instant, bytes: u64) {
         self.buffer.handle_timeout(now);
         self.received = self.received.saturating_add(bytes).min(self.film.bytes());
@@ -174,7 +174,7 @@ impl Player {
 
     /// Bytes that the player can accept now.
     #[must_use]
-    pub fn room(&self, now: Instant) -> u64 {
+    pub fn space(&self, now: Instant) -> u64 {
         let wanted = match self.ahead {
             Some(ahead) => self.film.bytes_of(self.begun(now) + self.film.before(ahead)),
             None => self.film.bytes(),
@@ -184,8 +184,8 @@ impl Player {
 
     /// When there is room again; `None` while there is some, or while playback is stopped.
     #[must_use]
-    pub fn next_room(&self, now: Instant) -> Option<Instant> {
-        if self.room(now) > 0 || self.is_complete() {
+    pub fn next_space(&self, now: Instant) -> Option<Instant> {
+        if self.space(now) > 0 || self.is_complete() {
             return None;
         }
         self.buffer.shown_at(self.film.time_of(self.begun(now)))

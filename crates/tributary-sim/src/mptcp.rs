@@ -297,7 +297,7 @@ impl MptcpTransport {
         let subflows = self.subflows.iter().map(|s| s.send_buffer().min(most)).sum::<u64>();
         self.send_buffer = if self.config.tcp.auto_tune && subflows > 0 { subflows } else { most };
         self.stream.set_limit(self.send_buffer as usize);
-        if self.blocked && self.stream.room() >= WAKE_ROOM.min(self.send_buffer / 3) {
+        if self.blocked && self.stream.free() >= WAKE_ROOM.min(self.send_buffer / 3) {
             self.blocked = false;
             self.notices.push_back(Notice::Writable(STREAM));
         }

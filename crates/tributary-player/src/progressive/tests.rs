@@ -30,16 +30,16 @@ fn the_papers_file_has_its_size_and_length() {
 #[test]
 fn the_player_reads_only_as_far_ahead_as_allowed() {
     let mut player = playing(Some(millis(800)));
-    assert_eq!((player.room(at(0)), player.next_room(at(0))), (8000, None));
+    assert_eq!((player.space(at(0)), player.next_space(at(0))), (8000, None));
     player.handle_data(at(100), 5000);
     // Playing since 100: the first picture's time has come, so nine may be there.
-    assert_eq!(player.room(at(100)), 4000);
+    assert_eq!(player.space(at(100)), 4000);
     player.handle_data(at(120), 4000);
-    assert_eq!((player.room(at(120)), player.next_room(at(120))), (0, Some(at(200))));
-    assert_eq!((player.room(at(199)), player.room(at(200))), (0, 1000));
+    assert_eq!((player.space(at(120)), player.next_space(at(120))), (0, Some(at(200))));
+    assert_eq!((player.space(at(199)), player.space(at(200))), (0, 1000));
     // It never reads less ahead than it needs to begin.
-    assert_eq!(playing(Some(millis(100))).room(at(0)), 5000);
-    assert_eq!(playing(None).room(at(0)), 100_000);
+    assert_eq!(playing(Some(millis(100))).space(at(0)), 5000);
+    assert_eq!(playing(None).space(at(0)), 100_000);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_player_without_data_stays_stalled_and_one_with_all_data_ends() {
     assert_eq!((record.shown, record.discards, record.underflows), (5, 3, 1));
     assert_eq!((record.stalled, record.ended), (millis(59_200), false));
     player.handle_data(at(60_000), 95_000);
-    assert!(player.is_complete() && player.room(at(60_000)) == 0);
+    assert!(player.is_complete() && player.space(at(60_000)) == 0);
     let record = player.record(at(80_000));
     assert_eq!((record.shown, record.discards, record.ended), (97, 3, true));
     // More than the file has changes nothing.
@@ -105,7 +105,7 @@ fn every_picture_is_shown_or_discarded_once_for_any_cut_of_the_bytes() {
             let most = if rng.chance(0.05) { 2000 } else { 60 };
             now += rng.below(most);
             player.handle_timeout(at(now));
-            let bytes = player.room(at(now)).min(rng.below(3000));
+            let bytes = player.space(at(now)).min(rng.below(3000));
             player.handle_data(at(now), bytes);
             let record = player.record(at(now));
             assert!(record.underflows <= record.discards && record.stalls <= record.underflows, "{record:?}");

@@ -58,13 +58,13 @@ impl NumberedStream {
 
     /// Bytes a write may add now.
     #[must_use]
-    pub fn room(&self) -> u64 {
+    pub fn free(&self) -> u64 {
         self.send.write_room(&self.send.streams[&STREAM]) as u64
     }
 
     /// Adds up to `bytes` and returns how many there was room for.
     pub fn write(&mut self, bytes: u64) -> u64 {
-        let taken = bytes.min(self.room());
+        let taken = bytes.min(self.free());
         let mut left = taken as usize;
         while left > 0 {
             let part = left.min(ZEROS.len());
@@ -208,9 +208,9 @@ mod tests {
         assert_eq!(end.distance_from(first), 3);
         assert_eq!((stream.unnumbered(), stream.view(1 << 20).credit()), (47_000, 0));
         stream.set_limit(60_000);
-        assert_eq!(stream.room(), 10_000);
+        assert_eq!(stream.free(), 10_000);
         stream.set_limit(10_000);
-        assert_eq!(stream.room(), 0);
+        assert_eq!(stream.free(), 0);
     }
 
     #[test]

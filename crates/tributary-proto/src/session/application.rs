@@ -159,18 +159,18 @@ impl Session {
         match stream.stopped {
             Some(code) => Err(WriteError::Stopped(code)),
             None if stream.fin_wanted || stream.flow.is_some() => Err(WriteError::NotOpen),
-            None => match self.room(stream) {
+            None => match self.buffer_left(stream) {
                 0 => {
                     self.block(id, 1);
                     Err(WriteError::Blocked)
                 }
-                room => Ok(room),
+                free => Ok(free),
             },
         }
     }
 
     /// Bytes that a stream accepts now. While a subflow has nothing to send, the limit may be exceeded.
-    fn room(&self, stream: &SendStream) -> usize {
+    fn buffer_left(&self, stream: &SendStream) -> usize {
         let unsent = self.send.unsent_room(stream).max(if self.starved { GATHER_BELOW } else { 0 });
         self.send.fair_room(stream).min(unsent)
     }

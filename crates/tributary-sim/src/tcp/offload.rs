@@ -13,7 +13,7 @@ const RECENT: u64 = 1_000_000;
 pub(super) struct OffloadView {
     pub now: Instant,
     /// Bytes that the windows allow now.
-    pub room: u64,
+    pub allowance: u64,
     pub window: u64,
     pub unsent: u64,
     pub srtt: u64,
@@ -53,7 +53,7 @@ impl Offload {
             if self.waits {
                 return false;
             }
-            self.left = view.room.min(self.burst);
+            self.left = view.allowance.min(self.burst);
         }
         self.left = self.left.saturating_sub(bytes);
         self.last = Some(view.now);
@@ -65,7 +65,7 @@ impl Offload {
         let recent = self.last.is_some_and(|last| since(last) <= RECENT);
         // The next acknowledgement is at least half a round trip away: too late to wait for.
         let soon = view.oldest.is_some_and(|oldest| since(oldest) >= view.srtt / 2);
-        let enough = view.room >= self.burst.min(view.window / 3).min(view.unsent);
+        let enough = view.allowance >= self.burst.min(view.window / 3).min(view.unsent);
         // Deviates: a slow flow does not wait for a second segment. With Linux's rule the model would lose a
         // tenth of its goodput under random loss, which Linux in the emulator does not
         // (docs/models/validation-linux.md).
@@ -84,10 +84,10 @@ impl Offload {
 mod tests {
     use super::*;
 
-    fn view(room: u64) -> OffloadView {
+    fn view(allowance: u64) -> OffloadView {
         OffloadView {
             now: Instant::from_millis(100),
-            room,
+            allowance,
             window: 300_000,
             unsent: 1 << 30,
             srtt: 50_000_000,

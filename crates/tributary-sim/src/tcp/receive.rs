@@ -176,7 +176,7 @@ impl Receiver {
             has_gap: !self.ahead.is_empty(),
             ends: self.finished,
             rto,
-            room: self.window.end(self.next) - self.next,
+            window_left: self.window.end(self.next) - self.next,
         };
         self.policy.on_data(now, arrival);
         self.held_most = self.held_most.max(self.held());

@@ -383,7 +383,7 @@ impl Sender {
         if self.config.segmentation_offload {
             let view = OffloadView {
                 now,
-                room: window.saturating_sub(in_flight).min(self.window_end().saturating_sub(self.next)),
+                allowance: window.saturating_sub(in_flight).min(self.window_end().saturating_sub(self.next)),
                 window: window.min(self.peer_window),
                 unsent: self.unsent(),
                 srtt: self.rtt.srtt(),

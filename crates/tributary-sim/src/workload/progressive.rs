@@ -95,7 +95,7 @@ impl ProgressiveClient {
         let (Some(stream), Some(player)) = (self.stream, &mut self.player) else { return };
         player.handle_timeout(now);
         loop {
-            let room = self.headers + player.room(now);
+            let room = self.headers + player.space(now);
             if room == 0 {
                 break;
             }
@@ -108,14 +108,14 @@ impl ProgressiveClient {
             self.headers -= headers;
             player.handle_data(now, bytes - headers);
         }
-        let starving = player.room(now) > 0;
+        let starving = player.space(now) > 0;
         if starving && !self.starving {
             self.arrivals.expect(now);
         } else if !starving {
             self.arrivals.rest();
         }
         self.starving = starving;
-        self.wake = player.next_room(now);
+        self.wake = player.next_space(now);
     }
 }
 

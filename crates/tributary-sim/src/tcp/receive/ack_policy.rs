@@ -33,7 +33,7 @@ pub(super) struct Arrival {
     /// A pause longer than this, in ns, counts as idle.
     pub rto: u64,
     /// The remaining window.
-    pub room: u64,
+    pub window_left: u64,
 }
 
 /// The policy of one receiver.
@@ -91,8 +91,8 @@ impl AckPolicy {
         self.rtt = rtt;
     }
 
-    fn be_quick(&mut self, room: u64) {
-        self.quick = (room / (2 * self.mss)).clamp(2, QUICK);
+    fn be_quick(&mut self, window_left: u64) {
+        self.quick = (window_left / (2 * self.mss)).clamp(2, QUICK);
         self.interactive = false;
     }
 
@@ -116,7 +116,7 @@ impl AckPolicy {
     pub fn on_data(&mut self, now: Instant, arrival: Arrival) {
         let pause = self.last.replace(now).map(|last| now.saturating_since(last).as_nanos() as u64);
         if pause.is_none_or(|pause| pause > arrival.rto) {
-            self.be_quick(arrival.room);
+            self.be_quick(arrival.window_left);
         }
         self.pending += arrival.bytes;
         if arrival.has_gap {
@@ -177,8 +177,8 @@ mod tests {
     use super::*;
 
     fn arrival(next: u64) -> Arrival {
-        let (bytes, rto, room) = (1448, 200_000_000, 65_535);
-        Arrival { bytes, next, fills_gap: false, has_gap: false, ends: false, rto, room }
+        let (bytes, rto, window_left) = (1448, 200_000_000, 65_535);
+        Arrival { bytes, next, fills_gap: false, has_gap: false, ends: false, rto, window_left }
     }
 
     #[test]
