@@ -97,6 +97,8 @@ pub struct Options {
     /// Most bytes that a session's receiver holds until the application reads them, at least 256 KiB; `None`: the
     /// session's default, 64 MiB.
     pub credit: Option<u64>,
+    /// The kernel's TCP, also under MPTCP and sessions.
+    pub tcp: TcpEra,
     /// No workload begins before this time; transports connect at once. If it covers the handshakes,
     /// connections are up when the workload begins, as in the emulator.
     pub begin: Duration,
@@ -112,9 +114,21 @@ impl Default for Options {
             window: None,
             unsent: None,
             credit: None,
+            tcp: TcpEra::default(),
             begin: Duration::ZERO,
         }
     }
+}
+
+/// A kernel's TCP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TcpEra {
+    /// Today's: RACK, tail-loss probes, ten initial segments.
+    #[default]
+    Today,
+    /// An old one: NewReno (RFC 6582) without selective acknowledgements and tail-loss probes, three initial segments
+    /// (RFC 3390).
+    Then,
 }
 
 /// Why a run failed.

@@ -4,13 +4,13 @@ use std::rc::Rc;
 
 use tributary_proto::Config;
 
-use super::{Options, RunError, TransportName};
+use super::{Options, RunError, TcpEra, TransportName};
 use crate::id::RouteId;
 use crate::mptcp::{MptcpConfig, MptcpTransport};
 use crate::multipath::{self, SubflowPath};
 use crate::quic::{MultipathQuicTransport, QuicConfig, QuicPath, QuicTransport};
 use crate::session::{SessionConfig, SessionTransport};
-use crate::tcp::{TcpConfig, TcpTransport};
+use crate::tcp::{LossDetection, TcpConfig, TcpTransport};
 use crate::transport::Transport;
 
 /// Largest buffers of a host, at both ends: those of the emulator's hosts, so that both worlds have the same.
@@ -48,19 +48,24 @@ impl Blueprint<'_> {
         Ok(match self.choice {
             TransportName::Tcp(_) => {
                 let SubflowPath { up, down, .. } = self.paths[0];
-                tcp_pair(self.congestion, self.seed, up, down)
+                tcp_pair((self.congestion, self.options.tcp), self.seed, up, down)
             }
             TransportName::Mptcp { scheduler } => {
                 let (scheduler, seed) = (scheduler.clone(), self.seed);
-                let config =
-                    MptcpConfig { tcp: host_tcp(), scheduler, congestion, seed, ..MptcpConfig::default() };
+                let config = MptcpConfig {
+                    tcp: host_tcp(self.options.tcp),
+                    scheduler,
+                    congestion,
+                    seed,
+                    ..MptcpConfig::default()
+                };
                 let (client, server) = MptcpTransport::pair(&config, &self.paths)?;
                 Assembly::new(client, server)
             }
             TransportName::Session { scheduler } => {
                 let session = self.session(scheduler);
                 let seed = self.seed;
-                let tcp = TcpConfig { nagle: false, ..host_tcp() };
+                let tcp = TcpConfig { nagle: false, ..host_tcp(self.options.tcp) };
                 let early = self.early;
                 let config =
                     SessionConfig { session, tcp, congestion, seed, early, ..SessionConfig::default() };
@@ -109,9 +114,9 @@ impl Blueprint<'_> {
     }
 }
 
-/// Both ends of a TCP connection with default settings; the caller has checked `congestion`.
-pub(super) fn tcp_pair(congestion: &str, seed: u64, up: RouteId, down: RouteId) -> Assembly {
-    let config = Rc::new(host_tcp());
+/// Both ends of a TCP connection with a host's settings; the caller has checked `congestion`.
+pub(super) fn tcp_pair((congestion, era): (&str, TcpEra), seed: u64, up: RouteId, down: RouteId) -> Assembly {
+    let config = Rc::new(host_tcp(era));
     let controller = |end: u64| multipath::controller(congestion, &config, seed.wrapping_add(end));
     let client = TcpTransport::client(config.clone(), controller(0), up);
     let server = TcpTransport::server(config.clone(), controller(1), down);
@@ -119,6 +124,13 @@ pub(super) fn tcp_pair(congestion: &str, seed: u64, up: RouteId, down: RouteId) 
 }
 
 /// TCP settings of a host in the emulator.
-fn host_tcp() -> TcpConfig {
-    TcpConfig { receive_buffer: HOST_BUFFERS, send_buffer: HOST_BUFFERS, ..TcpConfig::default() }
+fn host_tcp(era: TcpEra) -> TcpConfig {
+    let config =
+        TcpConfig { receive_buffer: HOST_BUFFERS, send_buffer: HOST_BUFFERS, ..TcpConfig::default() };
+    match era {
+        TcpEra::Today => config,
+        TcpEra::Then => {
+            TcpConfig { loss_detection: LossDetection::NewReno, initial_window_segments: 3, ..config }
+        }
+    }
 }

@@ -7,6 +7,7 @@ use tributary_link::{
 };
 use tributary_types::{Instant, Rng};
 
+use super::TcpEra;
 use super::assembly::tcp_pair;
 use super::topology::Topology;
 use crate::host::{Host, Outbox};
@@ -56,7 +57,8 @@ fn flows(scenario: &Scenario, (index, spec): (usize, &BackgroundSpec), link: Lin
         let rng = seed.child(&flow.to_string());
         let terms = Terms { from, to, rng: rng.child("workload") };
         let (asks, answers) = workload::pair(&[WorkloadSpec::Bulk { size: None }], &terms);
-        let transports = tcp_pair(congestion.as_str(), rng.child("transport").next_u64(), up, down);
+        let transports =
+            tcp_pair((congestion.as_str(), TcpEra::Today), rng.child("transport").next_u64(), up, down);
         world.place_host(client, Box::new(Endpoint::new(transports.client, Box::new(asks))));
         world.place_host(server, Box::new(Endpoint::new(transports.server, Box::new(answers))));
     }
