@@ -1,8 +1,14 @@
 """RTT, loss and death of a probed target, in virtual time."""
 
+import tomllib
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from tributary_controller.measure import DEAD_SECONDS, LOST_SECONDS, PROBE_SECONDS, Answers, Counter, LinkLoss
+
+CASES: list[dict[str, Any]] = tomllib.loads((Path(__file__).parent / "data" / "probes.toml").read_text())["case"]
 
 
 def answered(answers: Answers, count: int, delay: float, start: float = 0.0, less: float = 0.0) -> float:
@@ -106,6 +112,22 @@ def test_probes_lost_in_an_outage_are_no_loss_after_it() -> None:
             assert answers.alive
             assert answers.lost() is None
     assert answers.lost() == 0.0
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_loss_beside_a_long_queue_is_told_from_the_paths_own(case: dict[str, Any]) -> None:
+    answers = Answers()
+    delays = [delay for part in case["probes"] for _ in range(part["repeat"]) for delay in part["delays"]]
+    sent = [(number * PROBE_SECONDS, 0, number) for number in range(len(delays))]
+    answered = [(at + delays[number] / 1000, 1, number) for at, _, number in sent if delays[number]]
+    for at, is_answer, number in sorted(sent + answered):
+        answers.handle_time(at)
+        if is_answer:
+            answers.handle_answer(number, at)
+        else:
+            answers.handle_sent(number, at)
+    for share, wanted in ((answers.lost(), "lost"), (answers.lost_beside_short_queue(), "random")):
+        assert share == (pytest.approx(case[wanted], abs=0.021) if wanted in case else None), wanted
 
 
 def test_a_counter_that_restarts_gives_no_negative_rate() -> None:

@@ -40,14 +40,14 @@ class Pretended:
         pair = (str(local), str(remote))
         new = pair not in self.known
         path_id = f"p{len(self.known) + 1}" if new else self.known[pair].id
-        self.known[pair] = PathState(path_id, *pair, 12.34567, 0.0, None, True, 1.0, True, None, ("1",))
+        self.known[pair] = PathState(path_id, *pair, 12.34567, 0.0, 0.0, None, True, 1.0, True, None, ("1",))
         self.events.publish("path-added", "a path", path=self.known[pair].document())
         return self.known[pair], new
 
     async def remove(self, path_id: str) -> PathState:
         for pair, path in self.known.items():
             if path.id == path_id:
-                self.known[pair] = PathState(path.id, *pair, None, None, None, False, None, False, "removed", ())
+                self.known[pair] = PathState(path.id, *pair, None, None, None, None, False, None, False, "removed", ())
                 return self.known[pair]
         raise unknown_path(path_id, [path.id for path in self.known.values()])
 

@@ -14,8 +14,9 @@ class PathState:
     """One path at one moment. A value is None while it is unknown; no value is NaN or negative.
 
     `rtt_ms`: median of the last second, host to host. `loss`: share of packets lost, 0 to 1, in the worse direction.
-    `rate_mbps`: what the path carries, in the busier direction. `at`: seconds since 1970 of the last measurement.
-    `enabled`: False after removal; the path is measured further. `reason`: why it is down.
+    `random_loss`: share of probes lost in each direction while no queue was long. `rate_mbps`: what the path carries,
+    in the busier direction. `at`: seconds since 1970 of the last measurement. `enabled`: False after removal; the path
+    is measured further. `reason`: why it is down.
     """
 
     id: str
@@ -23,6 +24,7 @@ class PathState:
     remote: str
     rtt_ms: float | None
     loss: float | None
+    random_loss: float | None
     rate_mbps: float | None
     up: bool
     at: float | None
@@ -37,6 +39,7 @@ class PathState:
             "remote": self.remote,
             "rtt_ms": rounded(self.rtt_ms, 3),
             "loss": rounded(self.loss, 5),
+            "random_loss": rounded(self.random_loss, 5),
             "rate_mbps": rounded(self.rate_mbps, 4),
             "up": self.up,
             "at": rounded(self.at, 3),

@@ -1,24 +1,27 @@
 """Measurements of one probed target: round-trip time, reachability, share of lost probes. Sans-IO; times in seconds.
 
 A probe is sent every `PROBE_SECONDS`. RTT is the median of the last `WINDOW` answers, less the control channel's delay.
+`probes.toml` explains the constants; the simulator's prober reads the same file, and the cases of
+`tests/data/probes.toml` are replayed with both.
 """
 
+import tomllib
 from collections import deque
+from collections.abc import Callable
+from importlib.resources import files
 from statistics import median
 
-PROBE_SECONDS = 0.1
-# Answers in the median: the last second.
-WINDOW = 10
-# Silence that means death. With 10 probes a second, six in a row are lost; at 10 % loss both ways together that happens
-# by chance once in 10^6 probes. Example: RTT 100 ms, last answer at 0.1 s after the cut, dead at 0.7 s.
-DEAD_SECONDS = 0.6
-# Answers in a row that mean life again.
-ANSWERS_TO_LIVE = 3
-# Probes that count for loss: 5 s. A path that loses a tenth each way shows more than 4 % after 2 to 3 s.
-LOSS_WINDOW = 50
-# A probe counts as lost when it is unanswered for so long, or when so many later ones have been answered.
-LOST_SECONDS = 2.0
-OVERTAKEN = 3
+PROBES = tomllib.loads(files(__package__).joinpath("probes.toml").read_text(encoding="utf-8"))
+PROBE_SECONDS: float = PROBES["interval"]
+WINDOW: int = PROBES["answers"]
+DEAD_SECONDS: float = PROBES["dead"]
+ANSWERS_TO_LIVE: int = PROBES["answers_to_live"]
+LOST_SECONDS: float = PROBES["lost"]
+OVERTAKEN: int = PROBES["overtaken"]
+LOSS_PROBES: int = PROBES["loss_probes"]
+LEAST_LOSS_PROBES: int = PROBES["least_loss_probes"]
+LEAST_RTT_SECONDS: float = PROBES["least_rtt"]
+SHORT_QUEUE_SECONDS: float = PROBES["short_queue"]
 
 
 class Answers:
@@ -26,10 +29,13 @@ class Answers:
 
     def __init__(self) -> None:
         self._outstanding: dict[int, float] = {}
-        self._delays: deque[float] = deque(maxlen=WINDOW)
-        self._fates: deque[bool] = deque(maxlen=LOSS_WINDOW)
-        # When the last answered probes were sent.
-        self._answered: deque[float] = deque(maxlen=OVERTAKEN)
+        # When the last answered probes were sent, and their delays.
+        self._answered: deque[tuple[float, float]] = deque(maxlen=WINDOW)
+        # Whether each of the last probes was lost, and its delay; of a lost one the shorter of the answers around.
+        self._fates: deque[tuple[bool, float]] = deque(maxlen=LOSS_PROBES)
+        # Least delay of the present interval of `LEAST_RTT_SECONDS`, and of the one before; when the present one began.
+        self._least: tuple[float | None, float | None] = (None, None)
+        self._least_since = 0.0
         self._in_row = 0
         self._last_answer: float | None = None
         self._first_probe: float | None = None
@@ -48,9 +54,13 @@ class Answers:
         if sent is None:
             return None
         delay = max(now - sent - less, 0.0)
-        self._delays.append(delay)
-        self._fates.append(True)
-        self._overtake(sent)
+        self._answered.append((sent, delay))
+        self._learn_least(now, delay)
+        self._fates.append((False, delay))
+        if len(self._answered) >= OVERTAKEN:
+            # Probes stay in order: what is older than this many answered ones will not be answered.
+            oldest = min(at for at, _ in list(self._answered)[-OVERTAKEN:])
+            self._lose_those(lambda sent: sent < oldest)
         self._last_answer = now
         self._in_row += 1
         if self._in_row >= ANSWERS_TO_LIVE and not self.alive:
@@ -60,31 +70,34 @@ class Answers:
             self._fates.clear()
         return delay
 
-    def _overtake(self, sent: float) -> None:
-        """A probe sent at `sent` was answered; probes stay in order, so what is much older will not be."""
-        self._answered.append(sent)
-        if len(self._answered) < OVERTAKEN:
-            return
-        oldest = min(self._answered)
-        for number, at in list(self._outstanding.items()):
-            if at >= oldest:
+    def _learn_least(self, now: float, delay: float) -> None:
+        present, before = self._least
+        if present is not None and now - self._least_since >= LEAST_RTT_SECONDS:
+            present, before = None, present
+        if present is None:
+            self._least_since = now
+        self._least = (delay if present is None else min(present, delay), before)
+
+    def _lose_those(self, are_lost: Callable[[float], bool]) -> None:
+        """Outstanding probes that were sent at such times."""
+        for number, sent in list(self._outstanding.items()):
+            if not are_lost(sent):
                 break
             del self._outstanding[number]
-            self._fates.append(False)
+            before = max((answer for answer in self._answered if answer[0] < sent), default=(0.0, 0.0))
+            after = min((answer for answer in self._answered if answer[0] > sent), default=(0.0, 0.0))
+            self._fates.append((True, min(before[1], after[1])))
 
     def handle_time(self, now: float) -> bool:
         """True when the target dies at this moment."""
-        for number, sent in list(self._outstanding.items()):
-            if now - sent < LOST_SECONDS:
-                break
-            del self._outstanding[number]
-            self._fates.append(False)
+        self._lose_those(lambda sent: now - sent >= LOST_SECONDS)
         if self.silent(now) < DEAD_SECONDS:
             return False
         died, self.alive = self.alive, False
         self._in_row = 0
         if died:
-            self._delays.clear()
+            self._answered.clear()
+            self._least = (None, None)
         return died
 
     def silent(self, now: float) -> float:
@@ -93,15 +106,30 @@ class Answers:
         return 0.0 if since is None else now - since
 
     def delay(self) -> float | None:
-        return median(self._delays) if self._delays else None
+        return median(delay for _, delay in self._answered) if self._answered else None
 
     def lost(self) -> float | None:
-        """Share of probes lost, both ways together; None before ten have a fate."""
-        return self._fates.count(False) / len(self._fates) if len(self._fates) >= 10 else None
+        """Share of probes lost, both ways together; None before `LEAST_LOSS_PROBES` have a fate."""
+        return self._share(sum(lost for lost, _ in self._fates))
+
+    def lost_beside_short_queue(self) -> float | None:
+        """The same without those lost while the queue was long, which say what fills it, not what the path loses."""
+        least = min((delay for delay in self._least if delay is not None), default=0.0)
+        largest = max((delay for lost, delay in self._fates if not lost), default=least)
+        long = least + max((largest - least) / 2, SHORT_QUEUE_SECONDS)
+        return self._share(sum(lost and delay <= long for lost, delay in self._fates))
+
+    def _share(self, count: int) -> float | None:
+        return count / len(self._fates) if len(self._fates) >= LEAST_LOSS_PROBES else None
 
     def dead(self, now: float) -> bool:
         """True when it is not alive and has been silent for `DEAD_SECONDS`. A new target is neither alive nor dead."""
         return not self.alive and self.silent(now) >= DEAD_SECONDS
+
+
+def one_way(both_ways: float | None) -> float | None:
+    """Share lost in each direction, of a probe that crosses a path there and back."""
+    return None if both_ways is None else 1 - (1 - both_ways) ** 0.5
 
 
 class Counter:

@@ -9,13 +9,19 @@ def _or_null(kind: str, description: str, **more: Any) -> dict[str, Any]:
 
 _PATH: dict[str, Any] = {
     "type": "object",
-    "required": ["id", "local", "remote", "rtt_ms", "loss", "rate_mbps", "up", "at", "enabled", "reason", "via"],
+    "required": [
+        *["id", "local", "remote", "rtt_ms", "loss", "random_loss"],
+        *["rate_mbps", "up", "at", "enabled", "reason", "via"],
+    ],
     "properties": {
         "id": {"type": "string", "examples": ["p1"]},
         "local": {"type": "string", "description": "Client's address", "examples": ["10.0.1.2"]},
         "remote": {"type": "string", "description": "Server's address", "examples": ["10.0.1.1"]},
         "rtt_ms": _or_null("number", "Round-trip time between the hosts, median of the last second", minimum=0),
         "loss": _or_null("number", "Share of packets lost, in the worse direction", minimum=0, maximum=1),
+        "random_loss": _or_null(
+            "number", "Share of probes lost in each direction while no queue was long", minimum=0, maximum=1
+        ),
         "rate_mbps": _or_null("number", "Rate that the path carries, in the busier direction, Mbit/s", minimum=0),
         "up": {"type": "boolean", "description": "Both ends reach each other on this path"},
         "at": _or_null("number", "Time of the last measurement, seconds since 1970", minimum=0),

@@ -14,7 +14,7 @@ from pathlib import Path as File
 
 from tributary_controller.backend import Address, PathState
 from tributary_controller.events import EventBus
-from tributary_controller.measure import PROBE_SECONDS, Counter
+from tributary_controller.measure import PROBE_SECONDS, Counter, one_way
 from tributary_controller.mptcp import tools
 from tributary_controller.mptcp.echo import Echo
 from tributary_controller.mptcp.tools import Device, Endpoint, Subflow
@@ -274,6 +274,7 @@ class Kernel:
             remote=str(path.remote),
             rtt_ms=self._rtt_ms(path),
             loss=self._loss(path),
+            random_loss=one_way(path.echo.answers.lost_beside_short_queue() if path.echo is not None else None),
             rate_mbps=max(rates) * 8 / 1e6 if rates and path.subflows else None,
             up=path.up,
             at=path.measured,
@@ -287,8 +288,7 @@ class Kernel:
         full = path.segments.full() and path.retransmitted.full()
         if path.subflows and full and path.segments.grown() >= FEWEST_SEGMENTS:
             return min(path.retransmitted.grown() / path.segments.grown(), 1.0)
-        both_ways = path.echo.answers.lost() if path.echo is not None else None
-        return None if both_ways is None else 1 - (1 - both_ways) ** 0.5
+        return one_way(path.echo.answers.lost() if path.echo is not None else None)
 
     def _publish(self, kind: str, text: str, path: Path) -> None:
         self.events.publish(kind, text, path=self._state(path).document())

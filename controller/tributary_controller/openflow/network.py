@@ -13,7 +13,7 @@ from ipaddress import IPv4Address, IPv4Network
 
 from tributary_controller.backend import Address, PathState
 from tributary_controller.events import EventBus
-from tributary_controller.measure import Counter, LinkLoss
+from tributary_controller.measure import Counter, LinkLoss, one_way
 from tributary_controller.openflow import frames, rules, wire
 from tributary_controller.openflow.prober import Prober, Target
 from tributary_controller.openflow.routing import Path, Routing
@@ -432,6 +432,7 @@ class Network:
             remote=str(path.remote),
             rtt_ms=self._routing.rtt_ms(path),
             loss=self._loss(path),
+            random_loss=self._random_loss(path),
             rate_mbps=max(rates) * 8 / 1e6 if rates and path.enabled else None,
             up=path.up,
             at=path.measured,
@@ -454,9 +455,11 @@ class Network:
         if counted:
             return 1 - min(arrived.values())
         target = self.prober.target(("route", path.route.route))
-        both_ways = target.answers.lost() if target is not None else None
-        # Each probe crosses every link twice.
-        return None if both_ways is None else 1 - (1 - both_ways) ** 0.5
+        return one_way(target.answers.lost() if target is not None else None)
+
+    def _random_loss(self, path: Path) -> float | None:
+        target = self.prober.target(("route", path.route.route)) if path.route is not None else None
+        return one_way(target.answers.lost_beside_short_queue() if target is not None else None)
 
     # Counters.
 
