@@ -26,6 +26,7 @@ use tributary_player::PlayState;
 use tributary_player::abr::{self, Ladder, UnknownRule};
 use tributary_player::dash::mpd::MAX_BYTES;
 use tributary_player::dash::play::{Command, Event, GivenUp, Player, Qoe, Request, Settings, Title};
+use tributary_player::engine::Conditions;
 use tributary_types::Instant;
 
 use crate::fetch::{BodyArrivals, HttpConnection, Line, split};
@@ -314,7 +315,8 @@ impl Playback {
             if self.player.is_over(now) {
                 return Ok(());
             }
-            let level = self.player.level(now);
+            let (level, throughput) = (self.player.level(now), self.player.throughput());
+            let conditions = Conditions { level, throughput, udp: false };
             let due = self.player.poll_timeout().map(|at| self.began + Duration::from_nanos(at.as_nanos()));
             tokio::select! {
                 Some((id, arrived)) = told.recv() => self.arrived(id, arrived).await,
@@ -323,7 +325,7 @@ impl Playback {
                     self.count_unread(now);
                     self.player.handle_timeout(now);
                 }
-                (switch, log) = steered(&mut self.steer, level, now) => {
+                (switch, log) = steered(&mut self.steer, conditions, now) => {
                     let at_s = now.as_secs_f64();
                     self.events.extend(log.into_iter().map(|what| Entry { at_s, what }));
                     self.switch(switch);
@@ -335,8 +337,8 @@ impl Playback {
     fn switch(&mut self, switch: Switch) {
         let unused = match switch {
             Switch::Stay => return self.player.handle_network_change(self.now()),
-            Switch::Move(to, settled) => {
-                let before = self.move_to(to, "quic");
+            Switch::Move(to, name, settled) => {
+                let before = self.move_to(*to, name);
                 if !settled {
                     self.before = Some(before);
                     return;
@@ -344,7 +346,10 @@ impl Playback {
                 Some(before)
             }
             Switch::Settle => self.before.take(),
-            Switch::Back => self.before.take().map(|before| self.move_to(before, "mptcp")),
+            Switch::Back => self.before.take().map(|before| {
+                let name = self.transports.iter().rev().nth(1).cloned().unwrap_or_default();
+                self.move_to(before, &name)
+            }),
         };
         if let Some(unused) = unused {
             tokio::spawn(async move { unused.close().await });
@@ -493,9 +498,9 @@ impl Playback {
 }
 
 /// Waits for the engine's next action; never returns if there is no engine.
-async fn steered(steer: &mut Option<Steer>, level: Duration, now: Instant) -> (Switch, Vec<LogEvent>) {
+async fn steered(steer: &mut Option<Steer>, conditions: Conditions, now: Instant) -> (Switch, Vec<LogEvent>) {
     let Some(steer) = steer else { return std::future::pending().await };
     let mut log = Vec::new();
-    let switch = steer.next(level, now, &mut log).await;
+    let switch = steer.next(conditions, now, &mut log).await;
     (switch, log)
 }

@@ -122,8 +122,8 @@ pub struct Path {
     pub remote: IpAddr,
     /// Round-trip time in ms.
     pub rtt_ms: Option<f64>,
-    /// Share of lost packets.
-    pub loss: Option<f64>,
+    /// Share of probes lost in each direction while no queue was long, 0 to 1.
+    pub random_loss: Option<f64>,
     /// Rate in Mbit/s.
     pub rate_mbps: Option<f64>,
     /// Whether both ends reach each other on it.
@@ -156,7 +156,14 @@ impl Judge {
         if paths.len() > PATHS {
             return Err(ControllerError::Excess(paths.len()));
         }
-        paths.into_iter().map(|path| Ok((path.clone(), self.judge(now, &path)?))).collect()
+        let mut seen: Vec<(Path, PathReport)> = Vec::new();
+        for path in paths {
+            if seen.iter().all(|(other, _)| other.local != path.local) {
+                let report = self.judge(now, &path)?;
+                seen.push((path, report));
+            }
+        }
+        Ok(seen)
     }
 
     fn judge(&mut self, now: Instant, path: &Path) -> Result<PathReport, ControllerError> {
@@ -165,7 +172,7 @@ impl Judge {
             Some(value) if !(0.0..=most).contains(&value) => Err(refuse(name, value)),
             _ => Ok(()),
         };
-        check("loss", path.loss, 1.0)?;
+        check("random_loss", path.random_loss, 1.0)?;
         check("rate_mbps", path.rate_mbps, 1e7)?;
         check("at", path.at, 1e12)?;
         let rtt = match path.rtt_ms {
@@ -181,7 +188,7 @@ impl Judge {
         let (number, measured) =
             self.known.entry(path.id.clone()).or_insert_with(|| (PathId(count as u8), None));
         if !path.up {
-            return Ok(PathReport { path: *number, rtt: None, retransmissions: 0 });
+            return Ok(PathReport::new(*number, None));
         }
         let (Some(rtt), Some(at)) = (rtt, path.at) else {
             return Err(ControllerError::Unmeasured(path.id.clone()));
@@ -196,7 +203,7 @@ impl Judge {
             }
             _ => *measured = Some((at, now)),
         }
-        Ok(PathReport { path: *number, rtt: Some(rtt), retransmissions: 0 })
+        Ok(PathReport { loss: path.random_loss, ..PathReport::new(*number, Some(rtt)) })
     }
 }
 
@@ -225,7 +232,9 @@ impl Controller {
         Ok(Self { line, url: format!("http://{authority}"), judge: Judge::default() })
     }
 
-    /// All paths, including those out of use.
+    /// All paths, including those out of use; of several from the same local address the first. Those share the client's
+    /// interface, and a transport has one subflow there. Example: the kernel's MPTCP joins from one address to each address of
+    /// the server.
     ///
     /// # Errors
     /// [`ControllerError`].
@@ -342,7 +351,7 @@ mod tests {
         .into_bytes()
     }
 
-    const GOOD: &str = "\"loss\":0.01,\"rate_mbps\":2.5,\"up\":true,\"at\":100.5,\"via\":[\"1\"]";
+    const GOOD: &str = "\"random_loss\":0.01,\"rate_mbps\":2.5,\"up\":true,\"at\":100.5,\"via\":[\"1\"]";
 
     #[test]
     fn path_numbers_are_stable_and_a_path_that_is_down_has_no_rtt() {
@@ -357,6 +366,17 @@ mod tests {
     }
 
     #[test]
+    fn of_paths_from_the_same_local_address_the_first_counts() {
+        let mut judge = Judge::default();
+        let path = |id: &str, local: &str| {
+            format!("{{\"id\":\"{id}\",\"local\":\"{local}\",\"remote\":\"10.0.0.1\",\"rtt_ms\":5,{GOOD}}}")
+        };
+        let all = [path("p1", "10.0.0.2"), path("p2", "10.0.1.2"), path("p3", "10.0.0.2")].join(",");
+        let seen = judge.read(at(0), format!("{{\"paths\":[{all}]}}").as_bytes()).unwrap();
+        assert_eq!(seen.iter().map(|(path, _)| path.id.as_str()).collect::<Vec<_>>(), ["p1", "p2"]);
+    }
+
+    #[test]
     fn impossible_values_are_refused_by_name() {
         let mut judge = Judge::default();
         for (rtt, more, part) in [
@@ -366,7 +386,7 @@ mod tests {
             ("1e9", GOOD, "rtt_ms is 1000000000"),
             ("1e999", GOOD, "not a list of paths"),
             ("null", GOOD, "has not been measured"),
-            ("5", &GOOD.replace("0.01", "1.5"), "loss is 1.5"),
+            ("5", &GOOD.replace("0.01", "1.5"), "random_loss is 1.5"),
             ("5", &GOOD.replace("2.5", "-2"), "rate_mbps is -2"),
             ("5", &GOOD.replace("100.5", "null"), "has not been measured"),
         ] {

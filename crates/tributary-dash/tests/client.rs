@@ -256,10 +256,14 @@ fn controller(answers: Vec<String>) -> (String, Arc<Mutex<Vec<String>>>) {
 
 /// An answer with two paths and these RTTs; a path without RTT is down.
 fn paths(first: Option<&str>, second: Option<&str>) -> String {
-    let path = |id: &str, local: &str, rtt: Option<&str>| {
+    paths_with_loss((first, 0.0), (second, 0.0))
+}
+
+fn paths_with_loss(first: (Option<&str>, f64), second: (Option<&str>, f64)) -> String {
+    let path = |id: &str, local: &str, (rtt, loss): (Option<&str>, f64)| {
         let (rtt, up) = (rtt.unwrap_or("null"), rtt.is_some());
         format!(
-            "{{\"id\":\"{id}\",\"local\":\"{local}\",\"remote\":\"127.0.0.1\",\"rtt_ms\":{rtt},\"loss\":0,\
+            "{{\"id\":\"{id}\",\"local\":\"{local}\",\"remote\":\"127.0.0.1\",\"rtt_ms\":{rtt},\"random_loss\":{loss},\
              \"rate_mbps\":null,\"up\":{up},\"at\":AT}}"
         )
     };
@@ -363,6 +367,64 @@ async fn on_another_path_than_the_first_quic_begins_with_0_rtt() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_path_is_used_though_playback_began_on_quic() {
+    let (site, quic) = engine_site(60).await;
+    let (one, both) = (paths(Some("10"), None), paths(Some("10"), Some("12")));
+    let (url, _) = controller(vec![one.clone(), one, both]);
+    let outcome = client::play(steered(&site, url, quic), &mut |_| {}).await.unwrap();
+    site.assert_whole(&outcome);
+    assert_eq!((outcome.qoe.segments.len(), &outcome.given_up), (60, &None));
+    let said = said(&outcome);
+    assert_eq!(
+        said[..2],
+        ["start on QUIC over p1 (OnePath)", "move to MPTCP over p1, p2 (Recovered)"],
+        "{said:?}"
+    );
+    if said[2].starts_with("no MPTCP") {
+        assert_eq!(outcome.transports, ["quic"], "{said:?}");
+        return not_run("nothing moved: this kernel has no MPTCP");
+    }
+    assert_eq!(outcome.transports, ["quic", "mptcp"], "{said:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_path_that_loses_packets_is_removed_and_added_again_when_it_loses_none() {
+    let (site, quic) = engine_site(120).await;
+    let good = paths(Some("10"), Some("12"));
+    let lossy = paths_with_loss((Some("10"), 0.0), (Some("12"), 0.1));
+    let mut answers = vec![good.clone(), good.clone()];
+    answers.extend([const { String::new() }; 3].map(|_| lossy.clone()));
+    answers.push(good);
+    let (url, orders) = controller(answers);
+    let mut config = steered(&site, url, quic);
+    let TransportChoice::Engine(steering) = &mut config.transport else { panic!("{config:?}") };
+    let second = Duration::from_secs(1);
+    steering.settings = engine::Settings {
+        dwell: second,
+        probation: Some(2 * second),
+        // It stays on MPTCP with one path.
+        critical: Duration::ZERO,
+        alone: None,
+        ..steering.settings
+    };
+    let outcome = client::play(config, &mut |_| {}).await.unwrap();
+    site.assert_whole(&outcome);
+    if !is_on_mptcp(&outcome) {
+        return;
+    }
+    let said = said(&outcome);
+    assert_eq!(
+        said[..3],
+        ["start on MPTCP over p1, p2 (Balanced)", "remove p2 (Loss)", "add p2 (Recovered)"],
+        "{said:?}"
+    );
+    let orders = orders.lock().unwrap();
+    let order = |text: &str| orders.iter().position(|order| order.starts_with(text));
+    assert!(order("DELETE /v1/paths/p2 ") < order("POST /v1/paths "), "{orders:?}");
+    assert!(order("DELETE /v1/paths/p2 ").is_some(), "{orders:?}");
+}
+
 /// A port that forwards only packets of the first client address.
 async fn first_only(server: SocketAddr) -> u16 {
     let any = || tokio::net::UdpSocket::bind("127.0.0.1:0");
@@ -400,7 +462,7 @@ async fn a_move_to_quic_that_nothing_answers_goes_back_to_mptcp() {
     }
     let said = said(&outcome);
     assert_eq!(outcome.transports[..3], ["mptcp", "quic", "mptcp"], "{said:?}");
-    assert!(said.iter().any(|text| text.ends_with("UDP may be blocked; back on MPTCP")), "{said:?}");
+    assert!(said.iter().any(|text| text.ends_with("back on the transport before")), "{said:?}");
     assert_eq!((outcome.qoe.segments.len(), &outcome.given_up), (60, &None));
 }
 

@@ -3,96 +3,19 @@
 //!
 //! It only decides; a driver carries its [`Decision`]s out. Source: Hayes, Chang and Riley, "Omnidirectional Adaptive
 //! Bitrate Media Delivery using MPTCP/QUIC over an SDN Architecture", Algorithm 1. [`Settings::paper`] is that
-//! algorithm; [`Settings::default`] adds a least RTT, hysteresis, a minimum dwell time, and a test of whether an
-//! excess of retransmissions is more than chance.
+//! algorithm; [`Settings::default`] adds a least RTT, hysteresis, a minimum dwell time, a test of whether an excess of
+//! retransmissions is more than chance, the loss of probe packets, and a way back from QUIC to several paths.
 
 use core::time::Duration;
 
 use tributary_types::{Instant, PathId};
 
-/// Thresholds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settings {
-    /// A path is unusable above this ratio of its RTT to the lowest one (the paper's `rttThres`).
-    pub rtt_ratio: f64,
-    /// RTTs below this are raised to it before ratios are computed, because such short RTTs are mostly scheduling
-    /// delay of the hosts. Example: 0.9 ms beside 0.1 ms has the ratio 9 with zero here, and 1 with 1 ms.
-    pub least_rtt: Duration,
-    /// A path is unusable when its retransmissions exceed those of the highest-RTT path in use by this share (the
-    /// paper's `retransThres`).
-    pub retransmission_excess: f64,
-    /// No path is removed for retransmissions up to this number. 2 against 1 is already an excess of 100 %, and the
-    /// end of slow start loses tens of packets at once.
-    pub least_retransmissions: u64,
-    /// The excess must be larger than this many standard deviations; a count of n has a standard deviation of √n.
-    /// Example: beside a path with 100 retransmissions, another path is removed at 111 with 0 deviations, and at 180
-    /// with 4.
-    pub certainty: f64,
-    /// A path is removed for retransmissions only while the play buffer holds less than this. With more, the delay
-    /// that they cause does not stall playback.
-    pub lossy_below: Duration,
-    /// A path removed for retransmissions is tried again after this time, because an unused path has none to count.
-    /// `None`: it is used again only when no other path is left.
-    pub probation: Option<Duration>,
-    /// A removed path rejoins when its RTT ratio is below this share of `rtt_ratio`. Example: with 9 and 0.8 a path
-    /// is removed above 9 and rejoins below 7.2.
-    pub hysteresis: f64,
-    /// Least time between two changes of the same path.
-    pub dwell: Duration,
-    /// Play buffer below which a session on its last path moves to QUIC.
-    pub critical: Duration,
-}
+mod settings;
 
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            rtt_ratio: 9.0,
-            least_rtt: Duration::from_millis(1),
-            retransmission_excess: 0.10,
-            least_retransmissions: 50,
-            certainty: 4.0,
-            lossy_below: Duration::from_secs(8),
-            probation: Some(Duration::from_secs(30)),
-            hysteresis: 0.8,
-            dwell: Duration::from_secs(5),
-            critical: Duration::from_secs(4),
-        }
-    }
-}
-
-impl Settings {
-    /// The paper's algorithm: no least RTT, no hysteresis, no dwell time, every excess of retransmissions counts.
-    #[must_use]
-    pub fn paper() -> Self {
-        Self {
-            least_rtt: Duration::ZERO,
-            least_retransmissions: 0,
-            certainty: 0.0,
-            lossy_below: Duration::MAX,
-            probation: None,
-            hysteresis: 1.0,
-            dwell: Duration::ZERO,
-            ..Self::default()
-        }
-    }
-
-    /// An RTT relative to the lowest one.
-    fn ratio(&self, rtt: Duration, lowest: Duration) -> f64 {
-        let [rtt, lowest] = [rtt, lowest].map(|rtt| rtt.max(self.least_rtt).as_secs_f64());
-        rtt / lowest.max(1e-6)
-    }
-
-    /// Whether a path retransmits too much beside another one.
-    fn exceeds(&self, own: u64, other: u64) -> bool {
-        let most = 1.0 + self.retransmission_excess;
-        let (count, other) = (own as f64, other as f64);
-        let chance = self.certainty * libm::sqrt(count + most * most * other);
-        own > self.least_retransmissions && count - most * other > chance
-    }
-}
+pub use settings::{LOSS_MEMORY, LOSS_SAMPLES, REMOVALS_APART, RTT_MEMORY, SEGMENT_BITS, Settings, Several};
 
 /// What the controller and the transport report of a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathReport {
     /// The path.
     pub path: PathId,
@@ -100,9 +23,18 @@ pub struct PathReport {
     pub rtt: Option<Duration>,
     /// Retransmissions on it since the session began.
     pub retransmissions: u64,
+    /// Share of probes lost in each direction in the last five seconds, 0 to 1, without those lost while the queue was
+    /// long, because that is what playback itself does to a path; `None` while it is not known.
+    pub loss: Option<f64>,
 }
 
 impl PathReport {
+    /// A report without retransmissions and with unknown loss.
+    #[must_use]
+    pub fn new(path: PathId, rtt: Option<Duration>) -> Self {
+        Self { path, rtt, retransmissions: 0, loss: None }
+    }
+
     /// An RTT in milliseconds as a controller reports it. `None` for an impossible value: not a number, not above
     /// zero, or above one minute.
     #[must_use]
@@ -110,6 +42,17 @@ impl PathReport {
         let plausible = millis > 0.0 && millis <= 60_000.0;
         plausible.then(|| Duration::from_secs_f64(millis / 1000.0))
     }
+}
+
+/// Playback at the time of a decision.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Conditions {
+    /// Media in the play buffer.
+    pub level: Duration,
+    /// Throughput of the downloads, bit/s; `None` while it is not known.
+    pub throughput: Option<f64>,
+    /// Whether QUIC can be used.
+    pub udp: bool,
 }
 
 /// Transport of the media.
@@ -121,6 +64,22 @@ pub enum Transport {
     Quic(PathId),
     /// Multipath TCP on these paths.
     Mptcp(Vec<PathId>),
+    /// Multipath QUIC on these paths.
+    MultipathQuic(Vec<PathId>),
+    /// A session on these paths.
+    Session(Vec<PathId>),
+}
+
+impl Transport {
+    /// Its paths; none for TCP, which follows the default route.
+    #[must_use]
+    pub fn paths(&self) -> &[PathId] {
+        match self {
+            Self::Tcp => &[],
+            Self::Quic(path) => core::slice::from_ref(path),
+            Self::Mptcp(paths) | Self::MultipathQuic(paths) | Self::Session(paths) => paths,
+        }
+    }
 }
 
 /// Reason of a decision.
@@ -138,6 +97,10 @@ pub enum Reason {
     Rtt,
     /// The path retransmits too much.
     Retransmissions,
+    /// Packets are lost on the path, or on all paths in use.
+    Loss,
+    /// Loss on the paths in use has ended.
+    LossEnded,
     /// The path cannot be reached.
     Unreachable,
     /// The path is usable again.
@@ -162,12 +125,12 @@ pub enum Decision {
     },
     /// Use a path again.
     Add(PathId),
-    /// Abort the running request and continue with QUIC on this path.
-    MoveToQuic(PathId),
+    /// Abort the running request and continue over this transport.
+    Move(Transport),
 }
 
 /// A decision with its input.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Decided {
     /// When.
     pub at: Instant,
@@ -186,11 +149,89 @@ pub struct Decided {
 struct Known {
     path: PathId,
     used: bool,
-    changed: Instant,
+    /// When it was last taken into use or out of it; `None` for a path that was found since, which may join at once.
+    changed: Option<Instant>,
     /// Retransmissions when the last path joined.
     baseline: u64,
-    /// It was removed for its retransmissions.
+    /// It was removed for its retransmissions or its loss.
     suspected: bool,
+    /// Number of times that this happened.
+    suspicions: u32,
+    /// Number of removals in a row with less than [`REMOVALS_APART`] in use between.
+    removals: u32,
+    /// The last one was because it could not be reached.
+    was_out: bool,
+    /// Since when a suspected path shows no loss that would remove it.
+    clean: Instant,
+    /// Exponential mean of its loss.
+    loss: f64,
+    /// Least RTT in the present interval of [`RTT_MEMORY`], which began at this time, and in the one before.
+    least: (Instant, [Option<Duration>; 2]),
+}
+
+impl Known {
+    fn new(report: &PathReport, used: bool, changed: Option<Instant>) -> Self {
+        Self {
+            path: report.path,
+            used,
+            changed,
+            baseline: report.retransmissions,
+            suspected: false,
+            suspicions: 0,
+            // A path that is left out at the start was taken out of use.
+            removals: u32::from(!used && changed.is_some()),
+            was_out: false,
+            clean: changed.unwrap_or(Instant::ZERO),
+            loss: report.loss.unwrap_or(0.0),
+            least: (changed.unwrap_or(Instant::ZERO), [report.rtt, None]),
+        }
+    }
+
+    /// Least RTT of the last time.
+    fn least_rtt(&self) -> Option<Duration> {
+        self.least.1.iter().flatten().min().copied()
+    }
+
+    /// Takes in a report after `share` of [`LOSS_MEMORY`].
+    fn handle_report(&mut self, now: Instant, report: &PathReport, share: f64) {
+        // What is lost in an outage is not loss.
+        let loss = report.loss.filter(|_| report.rtt.is_some());
+        self.loss += share * (loss.unwrap_or(self.loss) - self.loss);
+        let (since, [present, before]) = &mut self.least;
+        // The queue of a path in use may be that of playback.
+        if !self.used && now.saturating_since(*since) >= RTT_MEMORY {
+            (*since, *before, *present) = (now, *present, None);
+        }
+        *present = [*present, report.rtt].into_iter().flatten().min();
+    }
+}
+
+/// A kind of transport over several paths, in the order of the loss for which it is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Mptcp,
+    MultipathQuic,
+    Session,
+}
+
+impl Kind {
+    fn on(self, paths: Vec<PathId>) -> Transport {
+        match self {
+            Self::Mptcp => Transport::Mptcp(paths),
+            Self::MultipathQuic => Transport::MultipathQuic(paths),
+            Self::Session => Transport::Session(paths),
+        }
+    }
+
+    /// Of this transport; `None` if it has one path.
+    fn of(transport: &Transport) -> Option<Self> {
+        match transport {
+            Transport::Tcp | Transport::Quic(_) => None,
+            Transport::Mptcp(_) => Some(Self::Mptcp),
+            Transport::MultipathQuic(_) => Some(Self::MultipathQuic),
+            Transport::Session(_) => Some(Self::Session),
+        }
+    }
 }
 
 /// The engine of one session.
@@ -198,14 +239,22 @@ struct Known {
 pub struct Engine {
     settings: Settings,
     paths: Vec<Known>,
-    on_mptcp: bool,
+    /// In use, with the paths that it began with. TCP is not controlled.
+    transport: Transport,
+    /// Used before it.
+    before: Transport,
+    /// When the transport was last changed.
+    moved: Instant,
+    /// When the paths were last reported.
+    looked: Instant,
 }
 
 impl Engine {
     /// An engine that has decided nothing.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        Self { settings, paths: Vec::new(), on_mptcp: false }
+        let (moved, looked) = (Instant::ZERO, Instant::ZERO);
+        Self { settings, paths: Vec::new(), transport: Transport::Tcp, before: Transport::Tcp, moved, looked }
     }
 
     /// Paths in use.
@@ -228,45 +277,61 @@ impl Engine {
             .collect();
         let (transport, reason) = match (lowest, balanced.len()) {
             (None, _) => (Transport::Tcp, Reason::NoController),
-            (Some(_), 2..) => (Transport::Mptcp(balanced), Reason::Balanced),
+            (Some(_), 2..) => (self.several(udp, None).on(balanced), Reason::Balanced),
             (Some(_), _) if !udp => (Transport::Tcp, Reason::UdpBlocked),
             (Some((path, _)), _) => {
                 (Transport::Quic(path), if usable.len() == 1 { Reason::OnePath } else { Reason::Rtt })
             }
         };
-        self.on_mptcp = matches!(transport, Transport::Mptcp(_));
-        let uses = |path: PathId| match &transport {
-            Transport::Tcp => false,
-            Transport::Quic(one) => *one == path,
-            Transport::Mptcp(many) => many.contains(&path),
-        };
-        self.paths = paths
-            .iter()
-            .map(|report| Known {
-                path: report.path,
-                used: uses(report.path),
-                changed: now,
-                baseline: report.retransmissions,
-                suspected: false,
-            })
-            .collect();
+        self.settle(now, &transport);
+        let used = |report: &PathReport| transport.paths().contains(&report.path);
+        self.paths = paths.iter().map(|report| Known::new(report, used(report), Some(now))).collect();
+        self.looked = now;
         self.decided(now, (Decision::Start(transport), reason), paths, Duration::ZERO)
     }
 
-    /// Decides during playback (Algorithm 1, "Connection in Progress"). `level` is the media in the play buffer;
-    /// `udp` says whether QUIC can be used. An empty result changes nothing.
-    pub fn update(&mut self, now: Instant, paths: &[PathReport], level: Duration, udp: bool) -> Vec<Decided> {
-        if !self.on_mptcp {
-            return Vec::new();
-        }
+    /// Decides during playback (Algorithm 1, "Connection in Progress"). An empty result changes nothing.
+    pub fn update(&mut self, now: Instant, paths: &[PathReport], conditions: Conditions) -> Vec<Decided> {
         self.learn(now, paths);
+        let decided = match self.transport {
+            Transport::Tcp => Vec::new(),
+            Transport::Quic(_) if !self.settings.leaves_quic => Vec::new(),
+            Transport::Quic(_) => self.leave_quic(now, paths, conditions.udp).into_iter().collect(),
+            _ => self.change_paths(now, paths, conditions),
+        };
+        decided.into_iter().map(|decided| self.decided(now, decided, paths, conditions.level)).collect()
+    }
+
+    /// Sets that the transport before is in use: the last one that was chosen could not be connected. The paths that
+    /// it would have added are tried again later.
+    pub fn set_back(&mut self, now: Instant) {
+        self.transport = self.before.clone();
+        for known in self.paths.iter_mut().filter(|known| known.used) {
+            if !self.transport.paths().contains(&known.path) {
+                (known.used, known.suspected, known.changed, known.clean) = (false, true, Some(now), now);
+                known.suspicions += 1;
+            }
+        }
+    }
+
+    /// Sets that TCP is in use, which is not controlled.
+    pub fn set_tcp(&mut self) {
+        self.transport = Transport::Tcp;
+    }
+
+    /// Changes of the paths of a transport over several, and its end.
+    fn change_paths(
+        &mut self,
+        now: Instant,
+        paths: &[PathReport],
+        conditions: Conditions,
+    ) -> Vec<(Decision, Reason)> {
         let mut decisions = Vec::new();
-        for (path, reason) in self.unusable(now, paths, level) {
+        for (path, reason) in self.unusable(now, paths, conditions) {
             let others = self.used().filter(|used| *used != path).count();
             // A suspected path is better than none.
             let dead = reason == Reason::Unreachable && others == 0;
-            let candidate = self.best_unused(now, paths, dead);
-            let decision = match candidate {
+            let decision = match self.best_unused(now, paths, dead) {
                 Some(with) => {
                     self.change(now, with, None, paths);
                     Decision::Replace { out: path, with }
@@ -276,76 +341,174 @@ impl Engine {
                 None => continue,
             };
             self.change(now, path, Some(reason), paths);
-            decisions.push(self.decided(now, (decision, reason), paths, level));
+            decisions.push((decision, reason));
         }
         while let Some(path) = self.best_unused(now, paths, false) {
             self.change(now, path, None, paths);
-            decisions.push(self.decided(now, (Decision::Add(path), Reason::Recovered), paths, level));
+            decisions.push((Decision::Add(path), Reason::Recovered));
         }
         let last = self.used().next().filter(|_| self.used().count() == 1);
-        if let Some(path) = last.filter(|_| udp && level < self.settings.critical) {
-            self.on_mptcp = false;
-            let decision = (Decision::MoveToQuic(path), Reason::BufferCritical);
-            decisions.push(self.decided(now, decision, paths, level));
+        let critical = conditions.level < self.settings.critical;
+        let changed = self.paths.iter().filter_map(|known| known.changed).max().unwrap_or(now);
+        let alone = self.settings.alone.is_some_and(|time| now.saturating_since(changed) >= time);
+        if let Some(path) = last.filter(|_| conditions.udp && (critical || alone)) {
+            let transport = Transport::Quic(path);
+            self.settle(now, &transport);
+            let reason = if critical { Reason::BufferCritical } else { Reason::OnePath };
+            decisions.push((Decision::Move(transport), reason));
+        } else {
+            decisions.extend(self.other_kind(now, conditions.udp));
         }
         decisions
     }
 
-    /// Sets whether MPTCP is in use: it may not have been available when it was chosen.
-    pub fn set_mptcp(&mut self, on: bool) {
-        self.on_mptcp = on;
+    /// Another kind of transport over several paths.
+    fn other_kind(&mut self, now: Instant, udp: bool) -> Option<(Decision, Reason)> {
+        let present = Kind::of(&self.transport);
+        let kind = self.several(udp, present);
+        if Some(kind) == present || now.saturating_since(self.moved) < self.settings.dwell {
+            return None;
+        }
+        let reason = if Some(kind) > present { Reason::Loss } else { Reason::LossEnded };
+        let transport = kind.on(self.used().collect());
+        self.settle(now, &transport);
+        Some((Decision::Move(transport), reason))
     }
 
-    /// Adds paths that the controller has found since the last call.
+    /// The next transport of a playback on QUIC: several paths as soon as there are several, or another path when
+    /// its own cannot be reached.
+    fn leave_quic(&mut self, now: Instant, paths: &[PathReport], udp: bool) -> Option<(Decision, Reason)> {
+        let used: Vec<PathId> = self.used().collect();
+        let dead = used.iter().all(|used| report(paths, *used).and_then(reachable).is_none());
+        let mut joined = false;
+        // A suspected path is better than a dead one.
+        while let Some(path) = self.best_unused(now, paths, dead && !joined) {
+            self.change(now, path, None, paths);
+            joined = true;
+        }
+        if !joined {
+            return None;
+        }
+        let lowest = self.lowest(paths);
+        for path in used {
+            let rtt = report(paths, path).and_then(|report| report.rtt).zip(lowest);
+            match rtt.map(|(rtt, lowest)| self.settings.ratio(rtt, lowest) > self.settings.rtt_ratio) {
+                _ if dead => self.change(now, path, Some(Reason::Unreachable), paths),
+                Some(true) => self.change(now, path, Some(Reason::Rtt), paths),
+                _ => {}
+            }
+        }
+        let used: Vec<PathId> = self.used().collect();
+        let transport = match used[..] {
+            [path] => Transport::Quic(path),
+            _ => self.several(udp, None).on(used),
+        };
+        self.settle(now, &transport);
+        Some((Decision::Move(transport), if dead { Reason::Unreachable } else { Reason::Recovered }))
+    }
+
+    /// What runs over several paths; `present` is what does now.
+    fn several(&self, udp: bool, present: Option<Kind>) -> Kind {
+        let Several::Any { lossy, session } = self.settings.several else { return Kind::Mptcp };
+        let used: Vec<f64> = self.paths.iter().filter(|known| known.used).map(|known| known.loss).collect();
+        let mean = used.iter().sum::<f64>() / used.len().max(1) as f64;
+        let least = used.iter().copied().fold(1.0, f64::min);
+        // It does not change back at the same loss.
+        let above = |loss: f64, limit: f64, kind: Kind| {
+            loss > if present.is_some_and(|present| present >= kind) { limit / 2.0 } else { limit }
+        };
+        match above(mean, lossy, Kind::MultipathQuic) {
+            false => Kind::Mptcp,
+            true if !udp || above(least, session, Kind::Session) => Kind::Session,
+            true => Kind::MultipathQuic,
+        }
+    }
+
+    /// A transport is in use from now on.
+    fn settle(&mut self, now: Instant, transport: &Transport) {
+        let before = core::mem::replace(&mut self.transport, transport.clone());
+        // Its paths may have changed since it began.
+        self.before = Kind::of(&before).map_or(before, |kind| kind.on(self.used().collect()));
+        self.moved = now;
+    }
+
+    /// Adds paths that the controller has found since the last call, and takes in the loss of all.
     fn learn(&mut self, now: Instant, paths: &[PathReport]) {
+        let share = now.saturating_since(self.looked).as_secs_f64() / LOSS_MEMORY.as_secs_f64();
+        self.looked = now;
         for report in paths {
-            if !self.paths.iter().any(|known| known.path == report.path) {
-                // A new path may join at once.
-                let changed =
-                    Instant::from_nanos(now.as_nanos().saturating_sub(self.settings.dwell.as_nanos() as u64));
-                let baseline = report.retransmissions;
-                self.paths.push(Known {
-                    path: report.path,
-                    used: false,
-                    changed,
-                    baseline,
-                    suspected: false,
-                });
+            match self.paths.iter_mut().find(|known| known.path == report.path) {
+                Some(known) => known.handle_report(now, report, share.min(1.0)),
+                None => self.paths.push(Known::new(report, false, None)),
+            }
+        }
+        for at in 0..self.paths.len() {
+            let known = self.paths[at];
+            let lost = report(paths, known.path).and_then(|report| report.loss).unwrap_or(0.0);
+            if known.suspected && lost > self.most_loss(known.path, paths) / 2.0 {
+                self.paths[at].clean = now;
             }
         }
     }
 
+    /// Loss above which a path is unusable beside the best other one in use.
+    fn most_loss(&self, path: PathId, paths: &[PathReport]) -> f64 {
+        let others = self.paths.iter().filter(|known| known.used && known.path != path);
+        let loss = |known: &Known| {
+            let present = report(paths, known.path).filter(|report| report.rtt.is_some())?;
+            Some(present.loss?.max(known.loss))
+        };
+        let least = others.filter_map(loss).fold(f64::INFINITY, f64::min);
+        if least.is_finite() { self.settings.most_loss(least) } else { f64::INFINITY }
+    }
+
     /// Paths in use that must be removed, with the reason.
-    fn unusable(&self, now: Instant, paths: &[PathReport], level: Duration) -> Vec<(PathId, Reason)> {
+    fn unusable(&self, now: Instant, paths: &[PathReport], conditions: Conditions) -> Vec<(PathId, Reason)> {
         let Some(lowest) = self.lowest(paths) else { return Vec::new() };
-        let report = |path| paths.iter().find(|report: &&PathReport| report.path == path);
-        let in_use: Vec<(&Known, Option<Duration>, u64)> = self
+        let in_use: Vec<(&Known, Option<&PathReport>, u64)> = self
             .paths
             .iter()
             .filter(|known| known.used)
-            .map(|known| match report(known.path) {
-                Some(report) => (known, report.rtt, report.retransmissions.saturating_sub(known.baseline)),
-                None => (known, None, 0),
+            .map(|known| {
+                let report = report(paths, known.path);
+                let again = report.map_or(0, |report| report.retransmissions.saturating_sub(known.baseline));
+                (known, report, again)
             })
             .collect();
+        let rtt = |report: &Option<&PathReport>| report.and_then(|report| report.rtt);
         // The paper compares with the path in use that has the highest RTT.
-        let reference = in_use.iter().filter(|(_, rtt, _)| rtt.is_some()).max_by_key(|(_, rtt, _)| *rtt);
-        let low_buffer = level < self.settings.lossy_below;
+        let reference = in_use.iter().filter(|(_, of, _)| rtt(of).is_some()).max_by_key(|(_, of, _)| rtt(of));
+        let low_buffer = conditions.level < self.settings.lossy_below;
         let exceeds = |own: u64| reference.is_some_and(|(_, _, other)| self.settings.exceeds(own, *other));
+        let lossy = |report: &PathReport| {
+            let loss = report.loss.is_some_and(|loss| loss > self.most_loss(report.path, paths));
+            loss && conditions.throughput.is_some()
+        };
+        // Its least RTT, because the queue is not full where packets are lost.
+        let carries_little = |known: &Known, report: &PathReport| {
+            let inputs =
+                self.settings.worth.zip(report.loss).zip(conditions.throughput).zip(known.least_rtt());
+            inputs.is_none_or(|(((worth, loss), throughput), rtt)| {
+                let carries = 1.22 * SEGMENT_BITS / (rtt.as_secs_f64() * libm::sqrt(loss));
+                carries < worth * throughput / in_use.len() as f64
+            })
+        };
         let mut leaving = Vec::new();
-        for (known, rtt, retransmissions) in &in_use {
-            match rtt {
+        for (known, report, again) in &in_use {
+            let Some((report, rtt)) = report.and_then(|report| Some((report, report.rtt?))) else {
                 // Nothing is sent on a dead path, so it is removed without a dwell time.
-                None => leaving.push((known.path, Reason::Unreachable)),
-                Some(_) if !self.may_change(known, now) => {}
-                Some(rtt) if self.settings.ratio(*rtt, lowest) > self.settings.rtt_ratio => {
-                    leaving.push((known.path, Reason::Rtt));
-                }
-                Some(_) if low_buffer && exceeds(*retransmissions) => {
-                    leaving.push((known.path, Reason::Retransmissions));
-                }
-                Some(_) => {}
-            }
+                leaving.push((known.path, Reason::Unreachable));
+                continue;
+            };
+            let reason = match report {
+                _ if !has_dwelt(known, now, self.settings.dwell) => continue,
+                _ if self.settings.ratio(rtt, lowest) > self.settings.rtt_ratio => Reason::Rtt,
+                report if !carries_little(known, report) => continue,
+                report if lossy(report) => Reason::Loss,
+                _ if low_buffer && exceeds(*again) => Reason::Retransmissions,
+                _ => continue,
+            };
+            leaving.push((known.path, reason));
         }
         leaving
     }
@@ -353,24 +516,32 @@ impl Engine {
     /// The unused path with the lowest RTT that may join; with `any` also a suspected one.
     fn best_unused(&self, now: Instant, paths: &[PathReport], any: bool) -> Option<PathId> {
         let lowest = self.lowest(paths)?;
+        let least = self.paths.iter().filter(|known| report(paths, known.path).is_some_and(is_reachable));
+        let least = least.filter_map(Known::least_rtt).min().unwrap_or(lowest);
         let below = self.settings.rtt_ratio * self.settings.hysteresis;
+        let near = |known: &Known| {
+            let own = known.least_rtt().filter(|_| self.settings.least_recent);
+            own.is_none_or(|own| self.settings.ratio(own, least) < below)
+        };
         let trusted = |known: &Known| any || !known.suspected || self.probation_is_over(known, now);
         self.paths
             .iter()
-            .filter(|known| !known.used && self.may_change(known, now) && trusted(known))
-            .filter_map(|known| paths.iter().find(|report| report.path == known.path).and_then(reachable))
+            .filter(|known| !known.used && self.may_join(known, now) && trusted(known) && near(known))
+            .filter_map(|known| report(paths, known.path).and_then(reachable))
             .filter(|(_, rtt)| self.settings.ratio(*rtt, lowest) < below)
             .min_by_key(|(path, rtt)| (*rtt, path.0))
             .map(|(path, _)| path)
     }
 
-    fn may_change(&self, known: &Known, now: Instant) -> bool {
-        now.saturating_since(known.changed) >= self.settings.dwell
+    fn may_join(&self, known: &Known, now: Instant) -> bool {
+        let times = known.removals.saturating_sub(u32::from(known.was_out)).min(6);
+        has_dwelt(known, now, self.settings.dwell * times)
     }
 
-    /// A suspected path has been out of use for long enough to be tried again.
+    /// A suspected path has been without much loss for long enough to be tried again.
     fn probation_is_over(&self, known: &Known, now: Instant) -> bool {
-        self.settings.probation.is_some_and(|time| now.saturating_since(known.changed) >= time)
+        let repeated = 1 << known.suspicions.saturating_sub(1).min(3);
+        self.settings.probation.is_some_and(|time| now.saturating_since(known.clean) >= repeated * time)
     }
 
     /// Lowest RTT of all reachable paths.
@@ -381,15 +552,21 @@ impl Engine {
     /// A path joins, or leaves for a reason.
     fn change(&mut self, now: Instant, path: PathId, leaves: Option<Reason>, paths: &[PathReport]) {
         for known in &mut self.paths {
-            let report = paths.iter().find(|report| report.path == known.path);
+            let report = report(paths, known.path);
             if let Some(report) = report.filter(|_| leaves.is_none()) {
                 // Paths are compared by what they retransmitted since the last of them joined.
                 known.baseline = report.retransmissions;
             }
             if known.path == path {
+                if let Some(reason) = leaves {
+                    let used = known.changed.map_or(Duration::MAX, |at| now.saturating_since(at));
+                    known.removals = if used < REMOVALS_APART { known.removals + 1 } else { 1 };
+                    known.was_out = reason == Reason::Unreachable;
+                }
                 known.used = leaves.is_none();
-                known.changed = now;
-                known.suspected = leaves == Some(Reason::Retransmissions);
+                (known.changed, known.clean) = (Some(now), now);
+                known.suspected = matches!(leaves, Some(Reason::Retransmissions | Reason::Loss));
+                known.suspicions += u32::from(known.suspected);
             }
         }
     }
@@ -403,6 +580,18 @@ impl Engine {
     ) -> Decided {
         Decided { at, decision, reason, paths: paths.to_vec(), level }
     }
+}
+
+fn report(paths: &[PathReport], path: PathId) -> Option<&PathReport> {
+    paths.iter().find(|report| report.path == path)
+}
+
+fn has_dwelt(known: &Known, now: Instant, dwell: Duration) -> bool {
+    known.changed.is_none_or(|at| now.saturating_since(at) >= dwell)
+}
+
+fn is_reachable(report: &PathReport) -> bool {
+    report.rtt.is_some()
 }
 
 fn reachable(report: &PathReport) -> Option<(PathId, Duration)> {

@@ -1,8 +1,8 @@
 //! The decision engine on sockets: queries the path controller, carries out decisions, and logs them.
 //!
 //! [`tributary_player::engine`] makes the decisions. When the controller does not answer, or reports impossible
-//! values, playback stays on its transport. Retransmissions are those of the client's own sockets, which send little
-//! data, so in practice a path is judged by its RTT.
+//! values, playback stays on its transport. A path is judged by its RTT and its loss, which the controller measures: the
+//! client's own sockets send little data, so their retransmissions would show nothing.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 use tributary_net::PathConfig;
 use tributary_net::transport::{Certificates, Handshake, TransportConfig, TransportError, TransportName};
-use tributary_player::engine::{self, Decided, Engine, PathReport, Transport};
+use tributary_player::engine::{self, Conditions, Decided, Engine, PathReport, Transport};
 use tributary_types::{Instant, PathId};
 
 use super::{ClientError, LogEvent};
@@ -63,8 +63,8 @@ pub struct Report {
     pub path: String,
     /// Mean RTT; `null` if the path is not reachable.
     pub rtt_ms: Option<f64>,
-    /// Retransmissions.
-    pub retransmissions: u64,
+    /// Share of probes lost in each direction while no queue was long, 0 to 1; `null` while it is not known.
+    pub random_loss: Option<f64>,
 }
 
 /// The next action of a playback.
@@ -72,8 +72,9 @@ pub struct Report {
 pub(super) enum Switch {
     /// Stay on the transport. The set of paths may have changed.
     Stay,
-    /// Continue over QUIC. If the flag is false, keep the previous connection until `Settle` or `Back`.
-    Move(HttpConnection, bool),
+    /// Continue over this connection of the named transport. If the flag is false, keep the previous connection until
+    /// `Settle` or `Back`.
+    Move(Box<HttpConnection>, &'static str, bool),
     /// The new connection is up.
     Settle,
     /// The new connection failed: go back to the previous connection.
@@ -91,13 +92,14 @@ pub(super) struct Steer {
     news: mpsc::Receiver<Result<Seen, ControllerError>>,
     /// Paths to start or stop using.
     orders: mpsc::Sender<(Path, bool)>,
-    /// QUIC connections being opened: the one kept ready, and the one to move to.
-    dialling: JoinSet<(PathId, Result<HttpConnection, TransportError>)>,
+    /// Connections being opened: the one of QUIC that is kept ready, and the one to move to.
+    dialling: JoinSet<(Transport, Result<HttpConnection, TransportError>)>,
     ready: Option<(PathId, HttpConnection)>,
     /// A connection in use whose handshake has not finished, and the time limit of the handshake.
     settling: Option<(Handshake, tokio::time::Instant)>,
     udp: bool,
-    moving: bool,
+    /// The transport to move to when it is connected.
+    moving: Option<Transport>,
     /// The controller's last answer was unusable.
     lost: bool,
     _asking: JoinSet<()>,
@@ -110,7 +112,8 @@ impl Steer {
         log: &mut Vec<LogEvent>,
     ) -> Result<(Self, HttpConnection, String), ClientError> {
         let began = tokio::time::Instant::now();
-        let mut engine = Engine::new(steering.settings);
+        let settings = engine::Settings { several: engine::Several::Mptcp, ..steering.settings };
+        let mut engine = Engine::new(settings);
         let (mut controller, seen) = first_look(&steering, began, log).await;
         let reports: Vec<PathReport> = seen.iter().map(|(_, report)| *report).collect();
         let mut decided = engine.start(Instant::ZERO, &reports, steering.quic.is_some());
@@ -141,7 +144,7 @@ impl Steer {
                 }
                 Err(error) if matches!(transport, Transport::Mptcp(_)) => {
                     log.push(LogEvent::notice(format!("no MPTCP ({error}); continuing with TCP")));
-                    engine.set_mptcp(false);
+                    engine.set_tcp();
                     break Transport::Tcp;
                 }
                 Err(error) => return Err(error.into()),
@@ -155,7 +158,7 @@ impl Steer {
         steering: Steering,
         engine: Engine,
         (controller, seen): (Option<Controller>, Seen),
-        connection: (HttpConnection, String),
+        connection: (HttpConnection, &'static str),
         began: tokio::time::Instant,
     ) -> (Self, HttpConnection, String) {
         let (tell, news) = mpsc::channel(1);
@@ -174,8 +177,8 @@ impl Steer {
             dialling: JoinSet::new(),
             ready: None,
             settling: None,
-            udp: false,
-            moving: false,
+            udp: name == "quic",
+            moving: None,
             lost: false,
             _asking: asking,
         };
@@ -183,35 +186,40 @@ impl Steer {
         // move to its path then needs no handshake; a move to another path sends requests with 0-RTT.
         let first = steer.engine.used().next();
         if let Some(path) = first.filter(|_| name == "mptcp" && steer.steering.quic.is_some()) {
-            steer.dial(path);
+            steer.dial(Transport::Quic(path));
         }
-        (steer, connection, name)
+        (steer, connection, name.to_owned())
     }
 
-    fn dial(&mut self, path: PathId) {
+    fn dial(&mut self, transport: Transport) {
         let (steering, seen) = (self.steering.clone(), self.seen.clone());
         self.dialling.spawn(async move {
-            let connected = steering.connect(&Transport::Quic(path), &seen).await;
-            (path, connected.map(|(connection, _)| connection))
+            let connected = steering.connect(&transport, &seen).await;
+            (transport, connected.map(|(connection, _)| connection))
         });
     }
 
-    /// Waits for the next action.
-    pub(super) async fn next(&mut self, level: Duration, now: Instant, log: &mut Vec<LogEvent>) -> Switch {
+    /// Waits for the next action. Whether QUIC can be used is known here.
+    pub(super) async fn next(
+        &mut self,
+        conditions: Conditions,
+        now: Instant,
+        log: &mut Vec<LogEvent>,
+    ) -> Switch {
         tokio::select! {
-            Some(news) = self.news.recv() => self.heard(news, level, now, log),
+            Some(news) = self.news.recv() => self.heard(news, conditions, now, log),
             Some(dialled) = self.dialling.join_next() => match dialled {
-                Ok(dialled) => self.dialled(dialled, log),
+                Ok(dialled) => self.dialled(dialled, now, log),
                 Err(_) => Switch::Stay,
             },
-            taken = settled(&mut self.settling) => self.settled(taken, log),
+            taken = settled(&mut self.settling) => self.settled(taken, now, log),
         }
     }
 
     fn heard(
         &mut self,
         news: Result<Seen, ControllerError>,
-        level: Duration,
+        conditions: Conditions,
         now: Instant,
         log: &mut Vec<LogEvent>,
     ) -> Switch {
@@ -229,7 +237,8 @@ impl Steer {
         }
         let reports: Vec<PathReport> = self.seen.iter().map(|(_, report)| *report).collect();
         let mut switch = Switch::Stay;
-        for decided in self.engine.update(now, &reports, level, self.udp) {
+        let conditions = Conditions { udp: self.udp, ..conditions };
+        for decided in self.engine.update(now, &reports, conditions) {
             log.push(LogEvent::decided(&decided, &self.seen));
             match decided.decision {
                 engine::Decision::Remove(path) => self.order(path, false, log),
@@ -238,13 +247,18 @@ impl Steer {
                     self.order(with, true, log);
                     self.order(out, false, log);
                 }
-                engine::Decision::MoveToQuic(path) => {
-                    let ready = self.ready.take().filter(|(on, ready)| *on == path && !ready.has_ended());
-                    match ready {
-                        Some((_, ready)) => switch = self.move_to(ready, log),
+                engine::Decision::Move(transport) => {
+                    if transport.paths().len() > 1 {
+                        for path in reports.iter().map(|report| report.path) {
+                            self.order(path, transport.paths().contains(&path), log);
+                        }
+                    }
+                    let ready = self.ready.take_if(|(on, _)| transport == Transport::Quic(*on));
+                    match ready.filter(|(_, ready)| !ready.has_ended()) {
+                        Some((_, ready)) => switch = self.move_to(ready, &transport, log),
                         None => {
-                            self.moving = true;
-                            self.dial(path);
+                            self.moving = Some(transport.clone());
+                            self.dial(transport);
                         }
                     }
                 }
@@ -255,26 +269,29 @@ impl Steer {
     }
 
     /// Continues over this connection, whether or not its handshake has finished.
-    fn move_to(&mut self, to: HttpConnection, log: &mut Vec<LogEvent>) -> Switch {
+    fn move_to(&mut self, to: HttpConnection, transport: &Transport, log: &mut Vec<LogEvent>) -> Switch {
+        let moved_to = name(transport);
         let shaking = to.handshake().filter(|handshake| !handshake.is_over());
         self.settling = shaking.map(|handshake| (handshake.clone(), tokio::time::Instant::now() + QUIC));
         let settled = self.settling.is_none();
         if settled {
             let zero_rtt = to.handshake().and_then(Handshake::outcome) == Some(true);
-            log.push(LogEvent::Moved { moved_to: "quic", zero_rtt });
+            log.push(LogEvent::Moved { moved_to, zero_rtt });
         }
-        Switch::Move(to, settled)
+        Switch::Move(Box::new(to), moved_to, settled)
     }
 
-    fn settled(&mut self, taken: Option<bool>, log: &mut Vec<LogEvent>) -> Switch {
+    fn settled(&mut self, taken: Option<bool>, now: Instant, log: &mut Vec<LogEvent>) -> Switch {
         self.settling = None;
         if let Some(zero_rtt) = taken {
             log.push(LogEvent::Moved { moved_to: "quic", zero_rtt });
             return Switch::Settle;
         }
         self.udp = false;
-        self.engine.set_mptcp(true);
-        log.push(LogEvent::notice(format!("no QUIC within {QUIC:?}: UDP may be blocked; back on MPTCP")));
+        self.engine.set_back(now);
+        log.push(LogEvent::notice(format!(
+            "no QUIC within {QUIC:?}: UDP may be blocked; back on the transport before"
+        )));
         Switch::Back
     }
 
@@ -287,25 +304,29 @@ impl Steer {
 
     fn dialled(
         &mut self,
-        (path, dialled): (PathId, Result<HttpConnection, TransportError>),
+        (transport, dialled): (Transport, Result<HttpConnection, TransportError>),
+        now: Instant,
         log: &mut Vec<LogEvent>,
     ) -> Switch {
-        match dialled {
-            Ok(connection) if std::mem::replace(&mut self.moving, false) => {
-                return self.move_to(connection, log);
-            }
-            Ok(connection) => {
+        let moving = self.moving.take_if(|to| *to == transport).is_some();
+        match (dialled, &transport) {
+            (Ok(connection), _) if moving => return self.move_to(connection, &transport, log),
+            (Ok(connection), Transport::Quic(path)) => {
                 self.udp = true;
-                self.ready = Some((path, connection));
+                self.ready = Some((*path, connection));
             }
-            Err(error) => {
-                if std::mem::take(&mut self.moving) {
-                    self.engine.set_mptcp(true);
+            // The engine has decided otherwise in the meantime.
+            (Ok(_), _) => {}
+            (Err(error), of) => {
+                if moving {
+                    self.engine.set_back(now);
                 }
-                self.udp = false;
-                log.push(LogEvent::notice(format!(
-                    "no QUIC ({error}): UDP may be blocked; staying on MPTCP"
-                )));
+                let (name, why) = match of {
+                    Transport::Quic(_) => ("QUIC", ": UDP may be blocked"),
+                    _ => ("MPTCP", ""),
+                };
+                self.udp &= name != "QUIC";
+                log.push(LogEvent::notice(format!("no {name} ({error}){why}; staying on this transport")));
             }
         }
         Switch::Stay
@@ -346,6 +367,17 @@ async fn first_look(
     }
 }
 
+/// A transport as the outcome lists it.
+fn name(transport: &Transport) -> &'static str {
+    match transport {
+        Transport::Tcp => "tcp",
+        Transport::Quic(_) => "quic",
+        Transport::Mptcp(_) => "mptcp",
+        Transport::MultipathQuic(_) => "mpquic",
+        Transport::Session(_) => "session",
+    }
+}
+
 fn now(began: tokio::time::Instant) -> Instant {
     Instant::from_nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }
@@ -382,7 +414,7 @@ impl Steering {
         &self,
         transport: &Transport,
         seen: &Seen,
-    ) -> Result<(HttpConnection, String), TransportError> {
+    ) -> Result<(HttpConnection, &'static str), TransportError> {
         let path = |id: PathId| seen.iter().find(|(_, report)| report.path == id).map(|(path, _)| path);
         let any = || format!("any={}", self.server);
         let on = |path: Option<&Path>, port: Option<u16>| match (path, port) {
@@ -392,9 +424,10 @@ impl Steering {
             _ => any(),
         };
         let port = self.server.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-        let (name, text) = match transport {
+        let (kind, text) = match transport {
             Transport::Tcp => (TransportName::Tcp(None), any()),
-            Transport::Mptcp(paths) => {
+            // On sockets the engine has MPTCP for several paths: `Steer::start`.
+            Transport::Mptcp(paths) | Transport::MultipathQuic(paths) | Transport::Session(paths) => {
                 let first = paths.first().copied();
                 ("mptcp".parse()?, on(first.and_then(path), port))
             }
@@ -403,13 +436,13 @@ impl Steering {
                 (TransportName::Quic(None), on(path(*id), quic))
             }
         };
-        let mut config = TransportConfig::new(name);
+        let mut config = TransportConfig::new(kind);
         config.congestion.clone_from(&self.congestion);
         config.certificates = self.quic.as_ref().map(|(_, certificates)| certificates.clone());
         config.timeout = QUIC;
         let malformed = |error: tributary_net::PathError| TransportError::Tls(error.to_string());
         let path: PathConfig = text.parse().map_err(malformed)?;
-        Ok((HttpConnection::connect(&config, &[path]).await?, config.name.kind().to_owned()))
+        Ok((HttpConnection::connect(&config, &[path]).await?, name(transport)))
     }
 }
 
@@ -427,19 +460,25 @@ impl LogEvent {
         let report = |report: &PathReport| Report {
             path: name(report.path),
             rtt_ms: report.rtt.map(|rtt| rtt.as_secs_f64() * 1000.0),
-            retransmissions: report.retransmissions,
+            random_loss: report.loss,
+        };
+        let described = |transport: &Transport| {
+            let kind = match transport {
+                Transport::Tcp => "TCP",
+                Transport::Quic(_) => "QUIC",
+                Transport::Mptcp(_) => "MPTCP",
+                Transport::MultipathQuic(_) => "multipath QUIC",
+                Transport::Session(_) => "a session",
+            };
+            let names: Vec<String> = transport.paths().iter().map(|path| name(*path)).collect();
+            if names.is_empty() { kind.to_owned() } else { format!("{kind} over {}", names.join(", ")) }
         };
         let decision = match &decided.decision {
-            engine::Decision::Start(Transport::Tcp) => "start on TCP".to_owned(),
-            engine::Decision::Start(Transport::Quic(path)) => format!("start on QUIC over {}", name(*path)),
-            engine::Decision::Start(Transport::Mptcp(paths)) => {
-                let names: Vec<String> = paths.iter().map(|path| name(*path)).collect();
-                format!("start on MPTCP over {}", names.join(", "))
-            }
+            engine::Decision::Start(transport) => format!("start on {}", described(transport)),
+            engine::Decision::Move(transport) => format!("move to {}", described(transport)),
             engine::Decision::Remove(path) => format!("remove {}", name(*path)),
             engine::Decision::Add(path) => format!("add {}", name(*path)),
             engine::Decision::Replace { out, with } => format!("replace {} with {}", name(*out), name(*with)),
-            engine::Decision::MoveToQuic(path) => format!("move to QUIC over {}", name(*path)),
         };
         let reason = format!("{:?}", decided.reason);
         tracing::info!(%decision, %reason);

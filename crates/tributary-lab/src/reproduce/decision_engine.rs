@@ -2,7 +2,9 @@
 //! each.
 //!
 //! Transports over several paths have two paths of half the rate each; those over one path have one of the whole
-//! rate. The axis `loss` is random loss in both directions. Simulated: a title that is longer than the run is played
+//! rate. Scenario `paper` is this network; any other has its own paths, and a transport over one path takes the first
+//! one (`quic-second`: the second). The axis `loss` is random loss in both directions, and `tcp` is `today` or `then`
+//! ([`TcpEra`]). Simulated: a title that is longer than the run is played
 //! for six minutes. Emulated: a whole title is played on sockets (`emulated.rs`), then in the simulator on the same
 //! network, and each sample has both results. Source: Hayes, Chang and Riley, "Omnidirectional Adaptive Bitrate Media
 //! Delivery using MPTCP/QUIC over an SDN Architecture", §IV. Deviations: `docs/reproductions/decision-engine.md`.
@@ -23,12 +25,12 @@ use tributary_player::dash::LADDER;
 use tributary_player::dash::play::{Counting, Qoe, Settings, Title};
 use tributary_player::engine;
 use tributary_report::stats;
-use tributary_sim::run::{Cell as Run, DashOutcome, TransportName};
+use tributary_sim::run::{Cell as Run, DashOutcome, TcpEra, TransportName};
 use tributary_sim::workload::dash::{Bandwidth, Control, DashSpec, Download};
 use tributary_types::{Bitrate, DataSize, Instant};
 
 /// The metrics.
-const METRICS: [Metric; 26] = [
+const METRICS: [Metric; 30] = [
     Metric::new("start_up", "s", "from the request for the first segment to the first picture"),
     Metric::new("buffer", "s", "mean of the play buffer over all seconds"),
     Metric::new("throughput", "Mbit/s", "mean of the bytes that arrived in each second"),
@@ -42,6 +44,14 @@ const METRICS: [Metric; 26] = [
     Metric::new("on_quic", "%", "playbacks that the engine began on QUIC or moved to it"),
     Metric::new("moved", "s", "time at which playback moved to QUIC; absent if it did not"),
     Metric::new("path_changes", "", "number of times that a path was removed or added"),
+    Metric::new("moves", "", "number of times that playback moved to another transport"),
+    Metric::new("removed", "s", "when a path was first taken out of use; absent if none was"),
+    Metric::new("joined", "s", "when a path was first added, alone or by a move; absent if none was"),
+    Metric::new(
+        "back",
+        "s",
+        "when a path was first added after one was taken out of use; absent if none was",
+    ),
     Metric::new("reconnects", "", "connections that replaced an aborted one"),
     Metric::new("buffer_seconds", "s", "the play buffer at the end of each second"),
     Metric::new("throughput_seconds", "Mbit/s", "bytes that arrived in each second"),
@@ -77,8 +87,12 @@ const BEFORE: Duration = Duration::from_secs(1);
 const SEGMENT: Duration = Duration::from_secs(4);
 /// A simulated playback of a whole title may take this much longer than the title, for start-up and stalls.
 const SLACK: Duration = Duration::from_secs(60);
+/// Loss above which the engine that may choose other transports leaves MPTCP, and above which it prefers a session to
+/// multipath QUIC.
+const LOSSY: f64 = 0.007;
+const SESSION_ABOVE: f64 = 0.03;
 /// Version of the simulated player. Increased with every change after which the same cell gives a different playback.
-const PLAYER_VERSION: u32 = 2;
+const PLAYER_VERSION: u32 = 4;
 /// From this time after the request on, the bitrate rule may abandon a download.
 const JUDGED_FROM: Duration = Duration::from_millis(500);
 /// Transports that are played on sockets.
@@ -209,12 +223,28 @@ fn sample(network: &Scenario, spec: &DashSpec, outcome: &DashOutcome) -> Sample 
     sample.set("reconnects", Some(f64::from(outcome.reconnects)));
     let quic = |decision: &engine::Decision| {
         let start = matches!(decision, engine::Decision::Start(engine::Transport::Quic(_)));
-        start || matches!(decision, engine::Decision::MoveToQuic(_))
+        start || matches!(decision, engine::Decision::Move(engine::Transport::Quic(_)))
     };
     let moved = outcome.decisions.iter().find(|decided| quic(&decided.decision));
     if !outcome.decisions.is_empty() {
         sample.set("on_quic", Some(if moved.is_some() { 100.0 } else { 0.0 }));
     }
+    let is_move = |decided: &&engine::Decided| matches!(decided.decision, engine::Decision::Move(_));
+    sample.set("moves", Some(outcome.decisions.iter().filter(is_move).count() as f64));
+    let leaves = |decided: &&engine::Decided| {
+        matches!(decided.decision, engine::Decision::Remove(_) | engine::Decision::Replace { .. })
+    };
+    let joins = |decided: &&engine::Decided| match &decided.decision {
+        engine::Decision::Add(_) => true,
+        engine::Decision::Move(to) => decided.reason == engine::Reason::Recovered && to.paths().len() > 1,
+        _ => false,
+    };
+    let at = |decided: &engine::Decided| decided.at.saturating_since(Instant::ZERO).as_secs_f64();
+    let left = outcome.decisions.iter().find(leaves).map(at);
+    sample.set("removed", left);
+    sample.set("joined", outcome.decisions.iter().find(joins).map(at));
+    let after = |decided: &&engine::Decided| left.is_some_and(|left| at(decided) > left);
+    sample.set("back", outcome.decisions.iter().filter(after).find(joins).map(at));
     sample.set("moved", moved.map(|decided| decided.at.saturating_since(spec.from).as_secs_f64()));
     sample
 }
@@ -246,15 +276,18 @@ fn setting(cell: &Cell) -> Result<Setting, CellError> {
     let (single, name, congestion) = match cell.label("transport") {
         "tcp" => (true, "tcp", "cubic"),
         "quic" => (true, "quic", "quic-cubic"),
-        "mptcp" | "mp-sptcp" | "engine" | "engine-paper" => (false, "mptcp/min-rtt", "wvegas"),
+        "mptcp" | "mp-sptcp" | "engine" | "engine-paper" | "engine-more" => {
+            (false, "mptcp/min-rtt", "wvegas")
+        }
         // QUIC on one of two paths, to which the engine can move.
         "quic-half" => (false, "quic", "quic-cubic"),
+        "quic-second" => (false, "quic", "quic-cubic"),
         "mpquic" => (false, "mpquic", "quic-cubic"),
         "fbdt" | "fbdt-in-order" => (false, "fbdt", "cubic"),
         "min-rtt" => (false, "min-rtt", "cubic"),
         _ => {
-            let known = "tcp, quic, quic-half, mptcp, mp-sptcp, engine-paper, engine, mpquic, fbdt, fbdt-in-order \
-                         or min-rtt";
+            let known = "tcp, quic, quic-half, quic-second, mptcp, mp-sptcp, engine-paper, engine, engine-more, \
+                         mpquic, fbdt, fbdt-in-order or min-rtt";
             return Err(value("transport", known));
         }
     };
@@ -271,15 +304,28 @@ fn setting(cell: &Cell) -> Result<Setting, CellError> {
     let control = match cell.label("transport") {
         "mp-sptcp" => Control::Bandwidth(Bandwidth::default()),
         "engine" => Control::Engine { settings: engine::Settings::default(), quic },
+        "engine-more" => {
+            let several = engine::Several::Any { lossy: LOSSY, session: SESSION_ABOVE };
+            Control::Engine { settings: engine::Settings { several, ..engine::Settings::default() }, quic }
+        }
         "engine-paper" => Control::Engine { settings: engine::Settings::paper(), quic },
         _ => Control::None,
     };
-    if cell.label("scenario") != "paper" {
-        return Err(value("scenario", "paper"));
-    }
-    let network = network(cell, if single { 1 } else { 2 })?;
-    let transport = TransportName::find(name, None, &network.path_names())
-        .map_err(|error| CellError::Experiment(error.to_string()))?;
+    let network = if cell.label("scenario") == "paper" {
+        network(cell, if single { 1 } else { 2 })?
+    } else if on_sockets {
+        return Err(value("scenario", "paper on sockets"));
+    } else {
+        cell.queue()?.of(cell.network()?)
+    };
+    let names = network.path_names();
+    let name = match (cell.label("transport"), names.get(1)) {
+        ("quic-second", Some(second)) => format!("{name}:{second}"),
+        ("quic-second", None) => return Err(value("scenario", "two paths")),
+        _ => name.to_owned(),
+    };
+    let transport =
+        TransportName::find(&name, None, &names).map_err(|error| CellError::Experiment(error.to_string()))?;
     let rates = LADDER.map(|kbps| Bitrate::from_bps(u64::from(kbps) * 1000)).to_vec();
     let ladder = Ladder::new(SEGMENT, rates).map_err(|error| CellError::Experiment(error.to_string()))?;
     let segments = cell.seconds / SEGMENT.as_secs() as u32;
@@ -297,7 +343,12 @@ fn setting(cell: &Cell) -> Result<Setting, CellError> {
         control,
     };
     let bulk = WorkloadSpec::Bulk { size: None };
-    let run = Run::new(&network, &transport, chosen.unwrap_or(congestion), &bulk);
+    let mut run = Run::new(&network, &transport, chosen.unwrap_or(congestion), &bulk);
+    run.options.tcp = match cell.label("tcp") {
+        "" | "today" => TcpEra::Today,
+        "then" if !on_sockets => TcpEra::Then,
+        _ => return Err(value("tcp", "today, or in the simulator then")),
+    };
     Ok(Setting { run, spec })
 }
 

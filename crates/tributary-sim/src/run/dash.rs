@@ -123,7 +123,7 @@ impl Playback<'_> {
             self.world.run_until(now)?;
             looks += 1;
             if looks % LOOKS == 0 {
-                steer.look(now, self);
+                steer.look(now, self)?;
             }
         }
         Ok(())

@@ -2,15 +2,15 @@
 //! bandwidth, or never.
 //!
 //! The engine gets the paths' round-trip times from probe packets and their retransmissions from the server's
-//! subflows. QUIC connections are made beforehand, one for each path, so that a move needs no handshake; on sockets
-//! the first path has one, and requests on the others go out with 0-RTT.
+//! subflows. QUIC connections are made at the start, one for each path, so that a move needs no handshake; on sockets
+//! the first path has one, and requests on the others go out with 0-RTT. A move to several paths makes a connection.
 
-use tributary_player::engine::{Decided, Decision, Engine, PathReport, Transport};
+use tributary_player::engine::{Conditions, Decided, Decision, Engine, PathReport, Transport};
 use tributary_types::{Instant, PathId};
 
 use super::bandwidth::Threshold;
 use super::probe::{Echo, Prober};
-use super::{Kind, Playback, RunError, TransportName};
+use super::{Kind, Playback, RunError, TransportName, refused};
 use crate::host::Outbox;
 use crate::id::HostId;
 use crate::mptcp::MptcpTransport;
@@ -19,6 +19,9 @@ use crate::workload::dash::{Connection, Control, DashClient, DashSpec};
 
 /// Payload of a full segment of MPTCP: retransmissions are counted in segments.
 const SEGMENT: u64 = 1420;
+/// The session that the engine may choose, and its congestion control.
+const SESSION: &str = "min-rtt";
+const SESSION_CONGESTION: &str = "cubic";
 
 /// What a path retransmitted, over all its subflows.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,6 +55,8 @@ struct Controlled {
     /// Congestion control of QUIC connections.
     quic: String,
     prober: HostId,
+    /// Whether the client began with a QUIC connection for each path.
+    prepared: bool,
     /// Of each path.
     counts: Vec<Count>,
 }
@@ -73,6 +78,7 @@ impl Steer {
                 engine: Engine::new(*settings),
                 quic: quic.clone(),
                 prober: place_probes(playback, paths),
+                prepared: false,
                 counts: vec![Count::default(); paths],
             })),
             Control::Bandwidth(settings) => Who::Threshold(Threshold::new(*settings, paths)),
@@ -87,16 +93,15 @@ impl Steer {
             let reports = controlled.reports(now, playback);
             let decided = controlled.engine.start(now, &reports, true);
             let paths = (0..playback.cell.scenario.paths.len() as u8).map(PathId);
-            match &decided.decision {
-                Decision::Start(Transport::Mptcp(used)) => {
-                    kinds.extend(paths.clone().map(|path| controlled.quic(path, playback)));
-                    for path in paths.filter(|path| !used.contains(path)) {
-                        playback.set_path(path.0, false);
-                        self.path_changes += 1;
+            if let Decision::Start(transport) = &decided.decision {
+                playback.kind = controlled.kind(transport, playback)?;
+                if transport.paths().len() > 1 {
+                    controlled.prepared = true;
+                    for path in paths {
+                        kinds.push(controlled.kind(&Transport::Quic(path), playback)?);
+                        self.path_changes += controlled.use_path(path, transport, playback);
                     }
                 }
-                Decision::Start(Transport::Quic(path)) => playback.kind = controlled.quic(*path, playback),
-                _ => playback.kind.transport = TransportName::Tcp(None),
             }
             self.decisions.push(decided);
         }
@@ -105,7 +110,10 @@ impl Steer {
     }
 
     /// Handles an answer of the controller that is due.
-    pub fn look(&mut self, now: Instant, playback: &mut Playback<'_>) {
+    ///
+    /// # Errors
+    /// [`RunError`] when the engine chooses a transport that this network does not have.
+    pub fn look(&mut self, now: Instant, playback: &mut Playback<'_>) -> Result<(), RunError> {
         match &mut self.who {
             Who::Nobody => {}
             Who::Threshold(threshold) => {
@@ -116,14 +124,17 @@ impl Steer {
             }
             Who::Engine(controlled) => {
                 let reports = controlled.reports(now, playback);
-                let level = playback.client().level(now);
-                for decided in controlled.engine.update(now, &reports, level, true) {
-                    self.path_changes += controlled.carry_out(&decided.decision, playback);
+                let client = playback.client();
+                let conditions =
+                    Conditions { level: client.level(now), throughput: client.throughput(), udp: true };
+                for decided in controlled.engine.update(now, &reports, conditions) {
+                    self.path_changes += controlled.carry_out(&decided.decision, playback)?;
                     self.decisions.push(decided);
                 }
             }
         }
         playback.world.act(playback.client, |client: &mut DashClient, now, out| client.look(now, out));
+        Ok(())
     }
 
     pub fn path_changes(&self) -> u32 {
@@ -136,10 +147,31 @@ impl Steer {
 }
 
 impl Controlled {
-    fn quic(&self, path: PathId, playback: &Playback<'_>) -> Kind {
+    /// Settings of the connections of a transport that the engine chose.
+    fn kind(&self, transport: &Transport, playback: &Playback<'_>) -> Result<Kind, RunError> {
         let names = playback.cell.scenario.path_names();
-        let name = names.get(usize::from(path.0)).map(|name| (*name).to_owned());
-        Kind { transport: TransportName::Quic(name), congestion: self.quic.clone() }
+        let find = |name: &str| {
+            TransportName::find(name, None, &names)
+                .map_err(|unknown| refused("transport", unknown.to_string()))
+        };
+        let (transport, congestion) = match transport {
+            Transport::Tcp => (TransportName::Tcp(None), playback.cell.congestion.as_str()),
+            Transport::Quic(path) => {
+                let name = names.get(usize::from(path.0)).map(|name| (*name).to_owned());
+                (TransportName::Quic(name), self.quic.as_str())
+            }
+            Transport::Mptcp(_) => (playback.cell.transport.clone(), playback.cell.congestion.as_str()),
+            Transport::MultipathQuic(_) => (find("mpquic")?, self.quic.as_str()),
+            Transport::Session(_) => (find(SESSION)?, SESSION_CONGESTION),
+        };
+        Ok(Kind { transport, congestion: congestion.to_owned() })
+    }
+
+    /// Takes a path into use or out of it, as the transport needs it. Returns the number of paths taken out.
+    fn use_path(&self, path: PathId, transport: &Transport, playback: &mut Playback<'_>) -> u32 {
+        let used = transport.paths().contains(&path);
+        playback.set_path(path.0, used);
+        u32::from(!used)
     }
 
     /// Reports of the controller and the server about the paths.
@@ -161,9 +193,9 @@ impl Controlled {
         reports
     }
 
-    /// Changes of paths.
-    fn carry_out(&self, decision: &Decision, playback: &mut Playback<'_>) -> u32 {
-        match decision {
+    /// Carries a decision out. Returns the number of changes of paths.
+    fn carry_out(&self, decision: &Decision, playback: &mut Playback<'_>) -> Result<u32, RunError> {
+        Ok(match decision {
             Decision::Start(_) => 0,
             Decision::Remove(path) => {
                 playback.set_path(path.0, false);
@@ -178,16 +210,33 @@ impl Controlled {
                 playback.set_path(out.0, false);
                 2
             }
-            Decision::MoveToQuic(path) => {
-                playback.kind = self.quic(*path, playback);
-                // Behind the connection that the client began with.
-                let connection = 1 + usize::from(path.0);
-                let to =
-                    |client: &mut DashClient, now, out: &mut Outbox| client.move_to(now, connection, out);
-                playback.world.act(playback.client, to);
+            Decision::Move(transport) => {
+                playback.kind = self.kind(transport, playback)?;
+                if transport.paths().len() > 1 {
+                    for path in 0..playback.cell.scenario.paths.len() as u8 {
+                        self.use_path(PathId(path), transport, playback);
+                    }
+                }
+                // Of the connections that the client began with, the second and later ones are QUIC's, one for each path.
+                let prepared = match transport {
+                    Transport::Quic(path) => Some(1 + usize::from(path.0)),
+                    _ => None,
+                };
+                let ready = prepared.filter(|at| self.prepared && playback.client().is_open(*at));
+                let connection = match ready {
+                    Some(_) => None,
+                    None => Some(playback.connection(&playback.kind.clone())?),
+                };
+                playback.world.act(playback.client, |client: &mut DashClient, now, out: &mut Outbox| {
+                    let at = match connection {
+                        Some(connection) => client.adopt(now, connection, out),
+                        None => ready.expect("without one, a connection was made"),
+                    };
+                    client.move_to(now, at, out);
+                });
                 0
             }
-        }
+        })
     }
 }
 

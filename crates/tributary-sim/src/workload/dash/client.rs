@@ -129,9 +129,20 @@ impl DashClient {
         }
     }
 
-    /// Continues over another of its first connections.
+    /// Adds a connection, which connects, and returns its number.
+    pub(crate) fn adopt(&mut self, now: Instant, mut connection: Connection, out: &mut Outbox) -> usize {
+        connection.without(now, &self.closed, out);
+        self.connections.push(connection);
+        self.connections.len() - 1
+    }
+
+    /// Continues over another of its connections. The one before is closed, unless it can end the running answer and
+    /// stay open.
     pub(crate) fn move_to(&mut self, now: Instant, connection: usize, out: &mut Outbox) {
-        self.connections[self.current].close();
+        let before = &mut self.connections[self.current];
+        if before.is_open() && !before.stop(now) {
+            before.close();
+        }
         self.spares.clear();
         self.current = connection;
         match &mut self.state {
@@ -156,6 +167,11 @@ impl DashClient {
         self.spares.len()
     }
 
+    /// Whether a connection exists and has not ended.
+    pub(crate) fn is_open(&self, connection: usize) -> bool {
+        self.connections.get(connection).is_some_and(Connection::is_open)
+    }
+
     /// The server of the connection in use.
     pub(crate) fn server(&self) -> Option<HostId> {
         self.connections.get(self.current).map(Connection::server)
@@ -166,6 +182,14 @@ impl DashClient {
         match &self.state {
             State::Playing(player) => player.level(now),
             State::Opening(_) => Duration::ZERO,
+        }
+    }
+
+    /// Expected throughput of a download, bit/s.
+    pub(crate) fn throughput(&self) -> Option<f64> {
+        match &self.state {
+            State::Playing(player) => player.throughput(),
+            State::Opening(_) => None,
         }
     }
 
