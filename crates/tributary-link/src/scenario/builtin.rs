@@ -15,7 +15,7 @@ macro_rules! shipped {
 /// `(name, file, text)`, in the order in which they are listed and run.
 const SHIPPED: &[(&str, &str, &str)] = shipped!(
     "fbdt": "los" "los-varying" "nlos" "mobility" "deep-fade" "blackout" "onoff" "onoff-long" "dead-wigig"
-        "blink-100" "blink-200" "blink-fade" "blink-random" "mobility-fast" "three-radios" "four-radios" "normal" "loss-wifi" "loss-wigig" "delay-wifi" "delay-wigig";
+        "blink-100" "blink-200" "blink-fade" "blink-random" "mobility-fast" "walks" "three-radios" "four-radios" "normal" "loss-wifi" "loss-wigig" "delay-wifi" "delay-wigig";
     "channel": "markov" "blockage-short" "blockage-long";
     "topology": "shared-bottleneck" "multi-hop";
     "handoff": "wifi-wifi-limited" "wifi-wifi-large" "wifi-lte";

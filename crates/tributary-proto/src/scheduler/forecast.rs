@@ -88,9 +88,9 @@ impl Tracker {
         Self { latency, forecasts: true, histories: Vec::new() }
     }
 
-    /// A tracker whose forecast is the present state.
-    pub fn of_the_present(latency: Latency) -> Self {
-        Self { forecasts: false, ..Self::new(latency) }
+    /// Its forecast is the present state.
+    pub fn of_the_present(self) -> Self {
+        Self { forecasts: false, ..self }
     }
 
     /// A subflow opened.

@@ -25,7 +25,7 @@ const SEGMENT: usize = 16 << 10;
 /// gets at least a quarter while both wait.
 const MOST_AHEAD_OF_BULK: u64 = 256 << 10;
 const SHARE: u64 = 3;
-/// Larger segments are not copied.
+/// Larger segments are not copied, bytes.
 const COPY_MOST: u32 = 4 << 10;
 /// Most copies that wait for room.
 const MOST_COPIES: usize = 32;
@@ -78,6 +78,8 @@ pub(super) struct Prioritised {
     /// The next window that is loaded contains prioritised segments.
     asked: bool,
     copies: VecDeque<(DataSeq, SubflowId)>,
+    /// Larger segments are not copied, bytes.
+    copy_most: u32,
     under_way: UnderWay,
     /// Prioritised bytes recently sent ahead of bulk.
     ahead: u64,
@@ -96,11 +98,14 @@ impl Prioritised {
         Self { waits: true, ..Self::paper(name, bulk, weights) }
     }
 
-    /// The paper's scheduler with the present state of the subflows instead of the forecast. It shows the effect
-    /// of priority alone.
-    pub fn present(name: &'static str, bulk: Box<dyn Scheduler>, weights: Weights) -> Self {
-        let tracker = Tracker::of_the_present(Latency::RoundTrip);
-        Self { tracker, ..Self::paper(name, bulk, weights) }
+    /// With the present state of the subflows instead of the forecast. It shows the effect of priority alone.
+    pub fn of_the_present(self) -> Self {
+        Self { tracker: self.tracker.of_the_present(), ..self }
+    }
+
+    /// Without copies of small segments on the second best subflow.
+    pub fn without_copies(self) -> Self {
+        Self { copy_most: 0, ..self }
     }
 
     /// The product's scheduler.
@@ -120,6 +125,7 @@ impl Prioritised {
             fresh: None,
             asked: false,
             copies: VecDeque::with_capacity(MOST_COPIES),
+            copy_most: COPY_MOST,
             under_way: UnderWay::default(),
             ahead: 0,
             decision: None,
@@ -185,7 +191,7 @@ impl Prioritised {
         first: &Choice,
         subflows: &[SubflowView],
     ) {
-        if bytes > COPY_MOST || self.copies.len() >= MOST_COPIES {
+        if bytes > self.copy_most || self.copies.len() >= MOST_COPIES {
             return;
         }
         let second = self.best(now, subflows, |s| s.id != first.subflow && !s.silent);

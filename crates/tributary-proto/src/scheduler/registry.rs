@@ -37,8 +37,12 @@ const AVIRA: &str = "avira";
 const AVIRA_PRESENT: &str = "avira-present";
 /// The same, in which a prioritised segment waits for the forecast's choice.
 const AVIRA_WAITING: &str = "avira-waiting";
+/// `avira+fbdt` without the forecast, as [`AVIRA_PRESENT`].
+const FBDT_PRESENT: &str = "avira-present+fbdt";
+/// `avira+fbdt` without copies of small segments.
+const FBDT_SINGLE: &str = "avira-single+fbdt";
 /// Schedulers with the discriminator that have a name of their own, unlike `avira+NAME`.
-const OWN: [&str; 3] = [AVIRA, AVIRA_PRESENT, AVIRA_WAITING];
+const OWN: [&str; 5] = [AVIRA, AVIRA_PRESENT, AVIRA_WAITING, FBDT_PRESENT, FBDT_SINGLE];
 
 const KNOWN: &[Entry] = &[
     entry!("blest", |_| Box::new(OneAtATime::new(blest::Blest::default()))),
@@ -69,8 +73,18 @@ pub fn create_weighted(name: &str, rng: Rng, weights: &Weights) -> Option<Box<dy
     let default = || Box::new(OneAtATime::new(round_robin::RoundRobin::default()));
     match name {
         AVIRA => return Some(Box::new(Prioritised::paper(AVIRA, default(), *weights))),
-        AVIRA_PRESENT => return Some(Box::new(Prioritised::present(AVIRA_PRESENT, default(), *weights))),
+        AVIRA_PRESENT => {
+            return Some(Box::new(Prioritised::paper(AVIRA_PRESENT, default(), *weights).of_the_present()));
+        }
         AVIRA_WAITING => return Some(Box::new(Prioritised::waiting(AVIRA_WAITING, default(), *weights))),
+        FBDT_PRESENT => {
+            let product = Prioritised::product(FBDT_PRESENT, Box::new(Fbdt::default()), *weights);
+            return Some(Box::new(product.of_the_present()));
+        }
+        FBDT_SINGLE => {
+            let product = Prioritised::product(FBDT_SINGLE, Box::new(Fbdt::default()), *weights);
+            return Some(Box::new(product.without_copies()));
+        }
         _ => {}
     }
     let entry = KNOWN.iter().find(|entry| entry.name == name || entry.prioritised == name)?;

@@ -240,3 +240,20 @@ fn the_papers_form_redirects_prioritised_segments_of_a_single_stream() {
     let rest: Vec<_> = of(false).collect();
     assert!((0..3).all(|id| rest.iter().filter(|r| **r == id).count() >= 5), "in turn: {rest:?}");
 }
+
+#[test]
+fn without_copies_a_small_segment_goes_once() {
+    let subflows = [view(0, 10, 1 << 16), view(1, 11, 1 << 16)];
+    let kinds = |scheduler: &str| {
+        let mut sender = Sender::new(scheduler);
+        sender.write(MESSAGES, 64);
+        let mut kinds = Vec::new();
+        while let Some((assignment, ..)) = sender.next(&subflows) {
+            kinds.push(assignment.kind);
+        }
+        kinds
+    };
+    assert_eq!(kinds("avira+fbdt"), [AssignmentKind::Fresh, AssignmentKind::Redundant]);
+    assert_eq!(kinds("avira-present+fbdt"), [AssignmentKind::Fresh, AssignmentKind::Redundant]);
+    assert_eq!(kinds("avira-single+fbdt"), [AssignmentKind::Fresh]);
+}
