@@ -67,7 +67,7 @@ PLAY = (
     + """
 import subprocess, sys
 words = [sys.argv[1], "dash", "play", "http://10.77.1.1:8080/manifest.mpd", "--transport", "engine", "--json"]
-words += ["--controller", os.environ["TRIBUTARY_CONTROLLER"], "--quic", "7001", "--key", sys.argv[2]]
+words += ["--controller", os.environ["TRIBUTARY_CONTROLLER"], "--quic", "7001", "--shared-key", sys.argv[2]]
 outcome = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
 counters = open("/proc/net/netstat").read().splitlines()
 names, values = (line.split() for line in counters if line.startswith("MPTcpExt:"))
@@ -151,8 +151,8 @@ def test_the_decision_engine_plays_over_the_kernels_mptcp_on_both_paths(
     laboratory: Path, program: Path, site: Path
 ) -> None:
     key = site.parent / "key"
-    subprocess.run([program, "keygen", "--out", key], check=True, capture_output=True)
-    server = f"exec '{program}' dash serve '{site}' --listen 0.0.0.0:8080 --quic 10.77.1.1:7001 --key '{key}' >&2"
+    subprocess.run([program, "keygen", "--shared", "--out", key], check=True, capture_output=True)
+    server = f"exec '{program}' dash serve '{site}' --listen 0.0.0.0:8080 --quic 10.77.1.1:7001 --shared-key '{key}' >&2"
     status, found, errors = emulated(laboratory, site, server, [PLAY, program, key])
     assert status == 0, errors
     outcome = found["outcome"]

@@ -8,6 +8,8 @@ mod early;
 mod fairness;
 #[path = "net/flood.rs"]
 mod flood;
+#[path = "net/keys.rs"]
+mod keys;
 #[path = "net/memory.rs"]
 mod memory;
 #[path = "net/paths.rs"]

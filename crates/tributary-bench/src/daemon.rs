@@ -24,7 +24,7 @@ pub(super) fn keygen(directory: &Path) -> Result<String, BenchError> {
     if file.exists() {
         return Ok(key);
     }
-    let made = Command::new(product_program()?).args(["keygen", "--out", &key]).output();
+    let made = Command::new(product_program()?).args(["keygen", "--shared", "--out", &key]).output();
     match made {
         Ok(output) if output.status.success() => Ok(key),
         Ok(output) => Err(failed("tributary keygen", String::from_utf8_lossy(&output.stderr))),

@@ -116,7 +116,8 @@ async fn measure(settings: &Settings, progress: Progress<'_>) -> Result<Report, 
     let key = keygen(directory.path())?;
     let target = target::start().await?.to_string();
     let memory = format!("{}MiB", settings.memory.limits().memory >> 20);
-    let arguments = ["--listen", "127.0.0.1:0", "--forward", &target, "--key", &key, "--memory", &memory];
+    let arguments =
+        ["--listen", "127.0.0.1:0", "--forward", &target, "--shared-key", &key, "--memory", &memory];
     let server = Program::here(&[&["serve"][..], &arguments[..]].concat(), directory.path())?;
     let honest = Honest::connect(&server, &key).await?;
     let before = server.memory_kb()? << 10;

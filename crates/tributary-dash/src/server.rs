@@ -36,6 +36,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsAcceptor;
 use tributary_net::RateLimited;
+use tributary_net::places::Source;
 use tributary_net::proxy::{Drain, Drained, Ticket};
 use tributary_net::transport::{
     Acceptor, Connection, TransportConfig, TransportError, TransportName, TransportStream,
@@ -272,8 +273,9 @@ async fn accept(mut acceptor: Acceptor, serving: Serving) {
 
 /// Serves every stream of a transport connection; TCP and MPTCP have one.
 async fn streams(connection: Connection, from: SocketAddr, serving: Serving) {
+    let who = Source::of_client(connection.client_key(), from);
     if let Some(quic) = connection.quic().zip(connection.handshake()) {
-        if let Some(slot) = slot(from, &serving) {
+        if let Some(slot) = slot((who, from), &serving) {
             tokio::select! {
                 () = http3::serve(quic, (from, &slot.activity), &serving, serving.drain.ticket()) => {}
                 () = slot.lost() => tracing::debug!(%from, "connection ended: idle, and its place is needed"),
@@ -286,7 +288,7 @@ async fn streams(connection: Connection, from: SocketAddr, serving: Serving) {
     loop {
         tokio::select! {
             stream = connection.accept_stream(), if accepting => match stream {
-                Ok(stream) if !serving.drain.is_draining() => serve_slot(stream, from, &serving, &mut streams),
+                Ok(stream) if !serving.drain.is_draining() => serve_slot(stream, (who, from), &serving, &mut streams),
                 // The server is stopping: the stream is dropped and so reset.
                 Ok(_) => {}
                 Err(_) => accepting = false,
@@ -303,8 +305,8 @@ async fn streams(connection: Connection, from: SocketAddr, serving: Serving) {
 }
 
 /// A place for another connection, if there is one.
-fn slot(from: SocketAddr, serving: &Serving) -> Option<Slot> {
-    let slot = serving.slots.enter(from);
+fn slot((who, from): (Source, SocketAddr), serving: &Serving) -> Option<Slot> {
+    let slot = serving.slots.enter(who);
     slot.inspect_err(|full| {
         serving
             .refused
@@ -314,8 +316,13 @@ fn slot(from: SocketAddr, serving: &Serving) -> Option<Slot> {
 }
 
 /// Serves a stream if there is a place for it.
-fn serve_slot(stream: TransportStream, from: SocketAddr, serving: &Serving, streams: &mut JoinSet<()>) {
-    let Some(slot) = slot(from, serving) else { return };
+fn serve_slot(
+    stream: TransportStream,
+    (who, from): (Source, SocketAddr),
+    serving: &Serving,
+    streams: &mut JoinSet<()>,
+) {
+    let Some(slot) = slot((who, from), serving) else { return };
     let (serving, ticket) = (serving.clone(), serving.drain.ticket());
     streams.spawn(async move {
         tokio::select! {

@@ -1,8 +1,7 @@
 //! The server's identity and the client's trust: TLS settings of HTTP/3, and of HTTP/1.1 and HTTP/2 over TLS.
 //!
-//! A server uses the certificate of a file, or a fresh one. With a pre-shared key, the fresh certificate proves that
-//! the server has the key. A client trusts the authorities of a file, a pinned certificate, a proof of the key, or,
-//! if requested, any server. Session tickets allow 0-RTT. The server keeps the secrets of its tickets and accepts
+//! A server uses the certificate of a file, or a fresh one, which comes with a proof if the server has a key. A client trusts
+//! the authorities of a file, a pinned certificate, the proof of a server's key, or, if requested, any server. Session tickets allow 0-RTT. The server keeps the secrets of its tickets and accepts
 //! each ticket once, so early data cannot be replayed. Source: RFC 8446, RFC 9001.
 
 use std::fmt::Write;
@@ -20,7 +19,7 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
 };
 use thiserror::Error;
-use tributary_net::{Key, proof_verifier, proved_certificate};
+use tributary_net::{KeyError, Keys, proof_verifier, proved_certificate, read_secret};
 
 /// Application protocol (ALPN) of HTTP/3.
 const HTTP_3: &[u8] = b"h3";
@@ -41,6 +40,9 @@ pub enum TlsError {
         /// Description of the error.
         reason: String,
     },
+    /// The file with the private key cannot be read, or others may read it.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// Certificate and key do not match, or cannot be used.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
@@ -63,21 +65,22 @@ impl Identity {
     /// Reads the certificate chain and the private key from PEM files.
     ///
     /// # Errors
-    /// [`TlsError::File`].
+    /// [`TlsError::File`], [`TlsError::Key`].
     pub fn read(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let chain = certificates(certificate)?;
-        let read = PrivateKeyDer::from_pem_file(key);
+        let text = read_secret(key)?;
+        let read = PrivateKeyDer::from_pem_slice(text.as_bytes());
         let key = read.map_err(|error| unusable(key, "a private key", &error))?;
         Ok(Self { chain, key })
     }
 
-    /// Makes a fresh self-signed certificate, with a proof of the key if one is given.
+    /// Makes a fresh self-signed certificate, with a proof of the server's key if keys are given.
     ///
     /// # Errors
     /// [`TlsError`] when no key pair can be made.
-    pub fn fresh(key: Option<&Key>) -> Result<Self, TlsError> {
-        if let Some(key) = key {
-            let (chain, key) = proved_certificate(key)?;
+    pub fn fresh(keys: Option<&Keys>) -> Result<Self, TlsError> {
+        if let Some(keys) = keys {
+            let (chain, key) = proved_certificate(keys)?;
             return Ok(Self { chain, key });
         }
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?;
@@ -134,8 +137,8 @@ impl Identity {
 pub enum Trust {
     /// The authorities, or the server's certificate, in a PEM file.
     File(PathBuf),
-    /// A server that proves that it has this key.
-    Key(Key),
+    /// The server that these keys of a client belong to, by its proof.
+    Keys(Keys),
     /// The server whose certificate has this SHA-256.
     Pin([u8; 32]),
     /// Any server: for tests on a private network.
@@ -169,7 +172,7 @@ impl Trust {
         let provider = Arc::new(provider::default_provider());
         let pinned = |pin| Arc::new(Pinned { pin, provider: provider.clone() });
         let verifier: Arc<dyn ServerCertVerifier> = match self {
-            Self::Key(key) => proof_verifier(key),
+            Self::Keys(keys) => proof_verifier(keys),
             Self::Pin(pin) => pinned(Some(*pin)),
             Self::Anybody => pinned(None),
             Self::File(path) => {

@@ -97,9 +97,9 @@ fn key() -> Key {
 fn certificates() -> Certificates {
     static MADE: OnceLock<Certificates> = OnceLock::new();
     let make = || Certificates {
-        client: Some(Trust::Key(key()).http_3().unwrap()),
+        client: Some(Trust::Keys(key().into()).http_3().unwrap()),
         server_name: "video.example".to_owned(),
-        server: Some(Identity::fresh(Some(&key())).unwrap().http_3().unwrap()),
+        server: Some(Identity::fresh(Some(&key().into())).unwrap().http_3().unwrap()),
     };
     MADE.get_or_init(make).clone()
 }
@@ -299,7 +299,7 @@ fn steered(site: &Site, controller: String, quic: u16) -> ClientConfig {
 
 /// A client without session tickets.
 fn fresh_tickets() -> Certificates {
-    Certificates { client: Some(Trust::Key(key()).http_3().unwrap()), ..certificates() }
+    Certificates { client: Some(Trust::Keys(key().into()).http_3().unwrap()), ..certificates() }
 }
 
 /// Whether a playback began on MPTCP. Fails if the kernel must have MPTCP and does not.

@@ -9,16 +9,16 @@ use std::time::Duration;
 use thiserror::Error;
 use tributary_proto::handshakes::HANDSHAKE_TIME;
 
-use crate::key::Key;
+use crate::keys::Keys;
 use crate::sockopt;
 
 /// Settings that servers and clients share.
 #[derive(Clone, Debug)]
 pub struct Common {
-    /// The pre-shared key.
-    pub key: Key,
+    /// How the ends know each other.
+    pub keys: Keys,
     /// No TLS: peers are authenticated when they connect, but data is neither encrypted nor authenticated. For
-    /// experiments.
+    /// experiments, with a shared key only.
     pub plaintext: bool,
     /// Congestion controller of every subflow; `None` leaves the kernel's default.
     pub congestion: Option<String>,
@@ -32,11 +32,11 @@ pub struct Common {
 }
 
 impl Common {
-    /// The defaults with this key.
+    /// The defaults with these keys: of one end, or a shared [`Key`](crate::Key).
     #[must_use]
-    pub fn new(key: Key) -> Self {
+    pub fn new(keys: impl Into<Keys>) -> Self {
         Self {
-            key,
+            keys: keys.into(),
             plaintext: false,
             congestion: None,
             siblings: Siblings::default(),
@@ -49,6 +49,11 @@ impl Common {
     pub(crate) fn machine(&self) -> tributary_proto::Config {
         let coupled = self.siblings.couple(self.congestion.as_deref());
         tributary_proto::Config { coupled, ..self.session.clone() }
+    }
+
+    /// Whether there are keys for the mode: without TLS only a shared one works.
+    pub(crate) fn has_keys(&self) -> bool {
+        !self.plaintext || self.keys.shared().is_some()
     }
 
     /// The same settings for sessions that survive the time `wait` without any path and then end with an error.

@@ -216,14 +216,14 @@ impl Connector {
     fn introduce(&mut self, id: SubflowId, opens: bool) {
         let Some((path, attempt)) = self.attempts.remove(&id) else { return };
         let Attempt::Ready(mut channel) = attempt else { return };
-        let (common, commands) = (self.common.clone(), self.commands.clone());
+        let commands = self.commands.clone();
         let known = self.credentials.clone().filter(|_| !opens);
         let metered = self.paths.get(&path).is_some_and(|config| config.metered);
         let introduction = Introduction { path, subflow: id, metered };
         let task = tokio::spawn(async move {
             let reply = match known {
-                Some(known) => join(&mut channel, &common, &known, introduction).await.map(|()| None),
-                None => open_session(&mut channel, &common, introduction).await.map(Some),
+                Some(known) => join(&mut channel, &known, introduction).await.map(|()| None),
+                None => open_session(&mut channel, introduction).await.map(Some),
             };
             let _ = commands.send(match reply {
                 Ok(reply) => {

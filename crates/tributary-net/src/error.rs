@@ -33,6 +33,9 @@ pub enum ConnectError {
     /// Two paths have the same local end.
     #[error("path `{0}`: its local end is another path's too; give each radio one path")]
     SameRadio(String),
+    /// Plaintext mode without a shared key.
+    #[error("plaintext mode works with a shared key only: give --shared-key, or leave out --plaintext")]
+    PlaintextKeys,
     /// The kernel does not list the network interfaces, so `auto` cannot be resolved.
     #[error("the network interfaces cannot be read: {0}")]
     Interfaces(io::Error),
@@ -54,7 +57,9 @@ impl ConnectError {
         match self {
             Self::Handshake(error) => error.is_fatal(),
             Self::Interfaces(_) | Self::Closed(_) => false,
-            Self::Config(_) | Self::Paths(_) | Self::SameRadio(_) | Self::Tls(_) => true,
+            Self::Config(_) | Self::Paths(_) | Self::PlaintextKeys | Self::SameRadio(_) | Self::Tls(_) => {
+                true
+            }
         }
     }
 }
@@ -66,6 +71,9 @@ pub enum ListenError {
     /// A setting is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// Plaintext mode without a shared key.
+    #[error("plaintext mode works with a shared key only: give --shared-key, or leave out --plaintext")]
+    PlaintextKeys,
     /// No address to listen on.
     #[error("no address to listen on")]
     NoAddress,

@@ -23,7 +23,9 @@ use crate::hello::{
     Answer, Auth, BINDING_LENGTH, Binding, HELLO_LENGTH, Hello, HelloError, Intent, LAST_UNNAMED, Mode, Peer,
     REPLY_LENGTH, Refusal, START, SessionSecret, SessionTag, check_start,
 };
+use crate::identity::PublicKey;
 use crate::key::Key;
+use crate::keys::Keys;
 use crate::sockopt::{self, CongestionError};
 use crate::ticket::{self, PROOF_LENGTH, TICKET_LENGTH, Ticket};
 use crate::tls::record::{Opener, RecordError, Sealer};
@@ -68,10 +70,10 @@ pub enum HandshakeError {
     /// An invalid handshake message.
     #[error(transparent)]
     Hello(#[from] HelloError),
-    /// The server has the same key but refuses the connection.
+    /// The server has proved its key but refuses the connection.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The server has the same key but no session with the identifier that the connection wants to join.
+    /// The server has proved its key but has no session with the identifier that the connection wants to join.
     #[error(
         "the server does not know the session: it has ended, or the server was started again; open a new one"
     )]
@@ -102,7 +104,7 @@ impl HandshakeError {
     /// passes: a network with a login page, a load balancer without a server, a server that is being updated.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
-        matches!(self, Self::Congestion(_) | Self::Refused(Refusal::Other(_)))
+        matches!(self, Self::Congestion(_) | Self::Refused(Refusal::UnknownClient | Refusal::Other(_)))
     }
 
     /// What the error means for the path and the session.
@@ -135,6 +137,10 @@ pub(crate) struct Channel {
     pub stream: TcpStream,
     pub security: Option<(Sealer, Opener)>,
     pub binding: Binding,
+    /// What both ends authenticate further messages with: the shared key, or a secret of this connection.
+    pub secret: Key,
+    /// The peer's own key, unless the ends have a shared one.
+    pub peer: Option<PublicKey>,
 }
 
 /// A subflow that is up.
@@ -207,15 +213,18 @@ pub(crate) async fn protect(
     let ticket = Ticket::new(SystemTime::now(), random()?, session);
     match tls {
         Tls::On(config) => {
-            let ticket = ticket.seal(&common.key, Mode::Tls);
-            let shaken = tls::connect(&mut stream, config.clone(), &ticket).await;
+            let ticket = match &common.keys {
+                Keys::Client { own, server } => ticket.seal_for(server, own)?,
+                keys => ticket.seal(shared(keys)?, Mode::Tls).to_vec(),
+            };
+            let shaken = tls::connect(&mut stream, config.clone(), ticket).await;
             let done = shaken.map_err(|error| match error {
                 TlsError::Io(error) => hung_up(error),
                 TlsError::Unauthenticated(error) => error.into(),
                 other => other.into(),
             })?;
             let names_version = done.names_version;
-            let mut channel = done.into_channel(stream);
+            let mut channel = done.into_channel(stream, &common.keys)?;
             if !names_version {
                 // The start of a hello tells an old server this program's version; it answers nothing.
                 let mut hello = [0; HELLO_LENGTH];
@@ -226,7 +235,8 @@ pub(crate) async fn protect(
             Ok(channel)
         }
         Tls::Off => {
-            let ticket = ticket.seal(&common.key, Mode::Plaintext);
+            let key = shared(&common.keys)?;
+            let ticket = ticket.seal(key, Mode::Plaintext);
             stream.write_all(&[&START[..], &ticket].concat()).await.map_err(hung_up)?;
             let mut challenge = [0; CHALLENGE_LENGTH + PROOF_LENGTH];
             // An answer in another protocol may be shorter than a challenge, so its beginning is checked first.
@@ -235,31 +245,45 @@ pub(crate) async fn protect(
             check_start(first, Peer::Server)?;
             stream.read_exact(rest).await.map_err(hung_up)?;
             let (challenge, proof) = challenge.split_at(CHALLENGE_LENGTH);
-            ticket::verify_challenge(&common.key, &ticket, challenge, proof)?;
+            ticket::verify_challenge(key, &ticket, challenge, proof)?;
             let bytes = std::array::from_fn(|i| challenge[START_LENGTH + i]);
             let binding = Binding { mode: Mode::Plaintext, bytes };
-            Ok(Channel { stream, security: None, binding })
+            Ok(Channel { stream, security: None, binding, secret: key.clone(), peer: None })
         }
     }
 }
 
+/// The shared key. Keys of one end were refused before, where only a shared one is used.
+fn shared(keys: &Keys) -> Result<&Key, HelloError> {
+    keys.shared().ok_or(HelloError::WrongKey)
+}
+
 /// Server: checks the ticket of a fresh connection, and carries out its TLS or plaintext handshake if `admit`
-/// allows it.
+/// allows it. `admit` gets the ticket, and the key of the client that signed it, if clients have keys of their own. A ticket of
+/// an unknown client counts for nothing, but its connection goes on, so that the client gets the reason.
 pub(crate) async fn protect_accepted(
     mut stream: TcpStream,
     tls: &Tls<Acceptor>,
-    key: &Key,
-    admit: impl FnOnce(Ticket) -> Result<(), HelloError>,
+    keys: &Keys,
+    admit: impl FnOnce(Ticket, Option<PublicKey>) -> Result<(), HelloError>,
 ) -> Result<Channel, HandshakeError> {
     match tls {
         Tls::On(config) => {
-            let open = |bytes: &[u8]| admit(Ticket::open(key, Mode::Tls, bytes)?);
+            let open = |bytes: &[u8]| match keys {
+                Keys::Server { own, clients } => {
+                    match Ticket::open_sealed(own, |client| clients.find(client).is_some(), bytes) {
+                        Ok((ticket, client)) => admit(ticket, Some(client)),
+                        Err(_) => Ok(()),
+                    }
+                }
+                keys => admit(Ticket::open(shared(keys)?, Mode::Tls, bytes)?, None),
+            };
             let done = tls::accept(&mut stream, config, open).await.map_err(|error| match error {
                 TlsError::Unauthenticated(error) => error.into(),
                 other => HandshakeError::from(other),
             })?;
             let names_version = done.names_version;
-            let mut channel = done.into_channel(stream);
+            let mut channel = done.into_channel(stream, keys)?;
             if !names_version {
                 let error = tell_version(&mut channel).await?;
                 channel.let_go().await;
@@ -280,12 +304,13 @@ pub(crate) async fn protect_accepted(
             }
             let mut ticket = [0; TICKET_LENGTH];
             stream.read_exact(&mut ticket).await?;
-            admit(Ticket::open(key, Mode::Plaintext, &ticket)?)?;
+            let key = shared(keys)?;
+            admit(Ticket::open(key, Mode::Plaintext, &ticket)?, None)?;
             let binding = Binding { mode: Mode::Plaintext, bytes: random()? };
             let challenge = [&START[..], &binding.bytes].concat();
             let proof = ticket::challenge_proof(key, &ticket, &challenge);
             stream.write_all(&[&challenge[..], &proof].concat()).await?;
-            Ok(Channel { stream, security: None, binding })
+            Ok(Channel { stream, security: None, binding, secret: key.clone(), peer: None })
         }
     }
 }
@@ -320,8 +345,13 @@ async fn let_go(mut stream: TcpStream) {
 }
 
 impl Secured {
-    pub(crate) fn into_channel(self, stream: TcpStream) -> Channel {
-        Channel { stream, security: Some((self.sealer, self.opener)), binding: self.binding }
+    pub(crate) fn into_channel(self, stream: TcpStream, keys: &Keys) -> Result<Channel, HelloError> {
+        let (secret, peer) = match self.own {
+            Some((peer, secret)) => (secret, Some(peer)),
+            None => (shared(keys)?.clone(), None),
+        };
+        let security = Some((self.sealer, self.opener));
+        Ok(Channel { stream, security, binding: self.binding, secret, peer })
     }
 }
 
@@ -391,11 +421,10 @@ fn hello(intent: Intent, introduction: Introduction) -> Result<Hello, HandshakeE
 /// Client: sends the hello that opens a session. Frames may follow it at once.
 pub(crate) async fn open_session(
     channel: &mut Channel,
-    common: &Common,
     introduction: Introduction,
 ) -> Result<AwaitedReply, HandshakeError> {
     let hello = hello(Intent::New, introduction)?;
-    let (key, binding) = (common.key.clone(), channel.binding);
+    let (key, binding) = (channel.secret.clone(), channel.binding);
     let bytes = Auth::opening(&key, &binding).seal_hello(&hello);
     channel.send(&bytes).await?;
     Ok(AwaitedReply { key, binding, hello, bytes })
@@ -404,13 +433,13 @@ pub(crate) async fn open_session(
 /// Client: joins a session, and waits for the reply.
 pub(crate) async fn join(
     channel: &mut Channel,
-    common: &Common,
     credentials: &Credentials,
     introduction: Introduction,
 ) -> Result<(), HandshakeError> {
     let hello = hello(Intent::Join(credentials.tag), introduction)?;
     let binding = channel.binding;
-    let auth = Auth::joining(&common.key, &binding).of_session(&credentials.secret);
+    let secret = channel.secret.clone();
+    let auth = Auth::joining(&secret, &binding).of_session(&credentials.secret);
     let bytes: [u8; HELLO_LENGTH] = auth.seal_hello(&hello);
     channel.send(&bytes).await?;
     let reply: [u8; REPLY_LENGTH] = channel.receive().await?;

@@ -6,12 +6,17 @@
 //! choose the challenge of plaintext mode, and a MAC over it must not be valid on a TLS connection. Not here:
 //! sockets, and which sessions exist.
 
+mod form;
+
 use aws_lc_rs::{hkdf, hmac};
 use thiserror::Error;
 use tributary_proto::handshakes::Introduction;
 use tributary_types::{PathId, SubflowId};
 
+use crate::identity::PublicKey;
 use crate::key::Key;
+
+pub use form::Form;
 
 const MAGIC: [u8; 4] = *b"TRIB";
 /// Version of the handshake and of the frames that follow.
@@ -88,7 +93,7 @@ pub(crate) enum Answer {
     UnknownSession,
 }
 
-/// Why a server with the same key refuses a connection. Sent only to clients that have proved the key.
+/// Why a server refuses a connection. Sent only to clients that have proved their key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// The server has reached its limit of sessions.
@@ -106,6 +111,15 @@ pub enum Refusal {
     /// The path already has a subflow that carries data; the client started this attempt before it knew that.
     #[error("the path already has a subflow that carries data")]
     Superfluous,
+    /// The client's own key is not in the server's list.
+    #[error(
+        "the server does not know this client's key: it was never in the server's list of clients, or was revoked; give its \
+         operator the key that `tributary pubkey` prints"
+    )]
+    UnknownClient,
+    /// The client has as many sessions as the server's list allows it.
+    #[error("this client has as many sessions as the server allows it; end another one, or try later")]
+    ClientSessions,
     /// A reason that is unknown in this version.
     #[error("refused with code {0}, which this version does not know")]
     Other(u8),
@@ -119,6 +133,8 @@ impl Refusal {
             Self::SubflowReused => 3,
             Self::SessionEnded => 4,
             Self::Superfluous => 5,
+            Self::UnknownClient => 7,
+            Self::ClientSessions => 8,
             Self::Other(code) => code,
         }
     }
@@ -164,6 +180,25 @@ pub enum HelloError {
         peer: Peer,
         /// Its version. [`Peer::Server`] with `LAST_UNNAMED`: this or an older one.
         version: u8,
+    },
+    /// The peer's keys have another form.
+    #[error("{}", .form.explained(*.peer))]
+    OtherForm {
+        /// Which end the peer is.
+        peer: Peer,
+        /// Its form.
+        form: Form,
+    },
+    /// The server has another key than the client expects.
+    #[error(
+        "the server is not the expected one: its public key is {shown}, not {expected}; if its operator has replaced the key, \
+         give the new one as --server-key"
+    )]
+    WrongServer {
+        /// The key that the client expects.
+        expected: PublicKey,
+        /// The key that the server has.
+        shown: PublicKey,
     },
     /// A ticket that was used before.
     #[error("a ticket was used twice: this is a replay of an overheard connection")]
@@ -319,6 +354,8 @@ impl<'a> Auth<'a> {
             4 => Answer::Refused(Refusal::SessionEnded),
             5 => Answer::Refused(Refusal::Superfluous),
             CODE_UNKNOWN_SESSION => Answer::UnknownSession,
+            7 => Answer::Refused(Refusal::UnknownClient),
+            8 => Answer::Refused(Refusal::ClientSessions),
             code => Answer::Refused(Refusal::Other(code)),
         };
         let mut session = [0; 16];

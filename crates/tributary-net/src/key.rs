@@ -1,8 +1,9 @@
-//! The pre-shared key: 256 random bits in a one-line text file.
+//! The shared key, 256 random bits, and how files with secrets are read.
 //!
-//! The file holds `tributary-key-1:` and 64 hexadecimal digits; empty lines and lines that begin with
-//! `#` are skipped. A key file that others may read, or that belongs to another user than this one or root, is refused,
-//! as ssh refuses one. Memory that held a key is overwritten before it is freed.
+//! A key file holds one line; empty lines and lines that begin with `#` are skipped. The line of a shared key is
+//! `tributary-key-1:` and 64 hexadecimal digits. A file that others may read, or that belongs to another user than this one
+//! or root, is refused, as ssh refuses one. Memory that held a key is overwritten before it is freed. Not here: the keys of
+//! one end ([`crate::identity`]).
 
 use std::fmt;
 use std::fs::{File, Metadata};
@@ -14,13 +15,16 @@ use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-/// Prefix of every key line; the number is the version of the format.
+/// Prefix of a shared key's line; the number is the version of the format.
 pub const KEY_PREFIX: &str = "tributary-key-1:";
+
+/// Prefix of a private key's line; the number is the version of the format.
+pub(crate) const PRIVATE_PREFIX: &str = "tributary-private-1:";
 
 /// Most bytes of a key file that are read.
 const MOST: usize = 64 << 10;
 
-/// A pre-shared key. Never printed by `Debug`, and overwritten when it is dropped.
+/// A shared key: all that have it can pose as each other, the server included. Never printed by `Debug`, and overwritten when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key(Zeroizing<[u8; 32]>);
 
@@ -54,8 +58,41 @@ pub enum KeyError {
         /// The user whom this process runs as.
         user: u32,
     },
-    /// A line is not a key.
-    #[error("{place}: expected `{KEY_PREFIX}` and 64 hexadecimal digits; make one with `tributary keygen`")]
+    /// A private key was given where a shared one is needed.
+    #[error(
+        "{place} is a private key, and a shared one is needed (tributary keygen --shared); sessions take a private one as --key"
+    )]
+    IsPrivate {
+        /// File and line.
+        place: String,
+    },
+    /// A shared key was given where a private one is needed.
+    #[error(
+        "{place} is a shared key, not a private one; make a private key with `tributary keygen`, or give this file as \
+         --shared-key, if all who have it may pose as the server"
+    )]
+    IsShared {
+        /// File and line.
+        place: String,
+    },
+    /// A text is not a public key. The text is not part of the message, because it may be a secret.
+    #[error("{place} is not a public key; `tributary pubkey FILE` prints it, 44 characters that end in `=`")]
+    NotPublic {
+        /// Where the text is from.
+        place: String,
+    },
+    /// A line is not a private key.
+    #[error(
+        "{place}: expected `{PRIVATE_PREFIX}` and 44 characters; make a private key with `tributary keygen`"
+    )]
+    MalformedPrivate {
+        /// File and line.
+        place: String,
+    },
+    /// A line is not a shared key.
+    #[error(
+        "{place}: expected `{KEY_PREFIX}` and 64 hexadecimal digits; make one with `tributary keygen --shared`"
+    )]
     Malformed {
         /// File and line, or another description of the text's source.
         place: String,
@@ -107,6 +144,9 @@ impl Key {
     /// [`KeyError::Malformed`].
     pub fn parse(line: &str, place: &str) -> Result<Self, KeyError> {
         let malformed = || KeyError::Malformed { place: place.to_owned() };
+        if line.trim().starts_with(PRIVATE_PREFIX) {
+            return Err(KeyError::IsPrivate { place: place.to_owned() });
+        }
         let digits = line.trim().strip_prefix(KEY_PREFIX).ok_or_else(malformed)?;
         let mut bytes = Zeroizing::new([0; 32]);
         if digits.len() != 64 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -124,21 +164,8 @@ impl Key {
     /// # Errors
     /// [`KeyError`] names the file and, where it applies, the line.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
-        let unreadable = |error| KeyError::Unreadable { path: path.to_owned(), error };
-        let mut file = File::open(path).map_err(unreadable)?;
-        // Of the opened file, which cannot be exchanged any more.
-        let metadata = file.metadata().map_err(unreadable)?;
-        // The permissions of a pipe (`--key <(…)`) do not matter.
-        if metadata.is_file() {
-            check(path, &metadata, rustix::process::geteuid().as_raw())?;
-        }
-        // With its whole length from the beginning: growing would leave a copy behind.
-        let length = usize::try_from(metadata.len()).unwrap_or(0).min(MOST) + 1;
-        let mut text = Zeroizing::new(String::with_capacity(length));
-        (&mut file).take(MOST as u64).read_to_string(&mut text).map_err(unreadable)?;
-        let line = text.lines().enumerate().find(|(_, l)| !l.trim().is_empty() && !l.starts_with('#'));
-        let Some((number, line)) = line else { return Err(KeyError::Empty { path: path.to_owned() }) };
-        Self::parse(line, &format!("{}:{}", path.display(), number + 1))
+        let (line, place) = secret_line(path)?;
+        Self::parse(&line, &place)
     }
 
     /// The secret bytes, for protocols that derive their own keys.
@@ -146,6 +173,34 @@ impl Key {
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
+}
+
+/// The line with the key in a key file, and its place for errors.
+pub(crate) fn secret_line(path: &Path) -> Result<(Zeroizing<String>, String), KeyError> {
+    let text = read_secret(path)?;
+    let line = text.lines().enumerate().find(|(_, l)| !l.trim().is_empty() && !l.starts_with('#'));
+    let Some((number, line)) = line else { return Err(KeyError::Empty { path: path.to_owned() }) };
+    Ok((Zeroizing::new(line.to_owned()), format!("{}:{}", path.display(), number + 1)))
+}
+
+/// The text of a file with a secret, at most 64 KiB of it: a key, a private key of a certificate.
+///
+/// # Errors
+/// [`KeyError`] when it cannot be read, others may read it, or it belongs to another user than this one and root.
+pub fn read_secret(path: &Path) -> Result<Zeroizing<String>, KeyError> {
+    let unreadable = |error| KeyError::Unreadable { path: path.to_owned(), error };
+    let mut file = File::open(path).map_err(unreadable)?;
+    // Of the opened file, which cannot be exchanged any more.
+    let metadata = file.metadata().map_err(unreadable)?;
+    // The permissions of a pipe (`--key <(…)`) do not matter.
+    if metadata.is_file() {
+        check(path, &metadata, rustix::process::geteuid().as_raw())?;
+    }
+    // With its whole length from the beginning: growing would leave a copy behind.
+    let length = usize::try_from(metadata.len()).unwrap_or(0).min(MOST) + 1;
+    let mut text = Zeroizing::new(String::with_capacity(length));
+    (&mut file).take(MOST as u64).read_to_string(&mut text).map_err(unreadable)?;
+    Ok(text)
 }
 
 /// Refuses a file that others may read, or that belongs to neither `user` nor root.

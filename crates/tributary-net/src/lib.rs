@@ -49,6 +49,7 @@
 //! The protocol itself is `tributary-proto`, a state machine without sockets; this crate gives it subflows, a clock and a task.
 //! Every async method says what happens when its future is dropped (*cancellation*).
 
+pub mod clients;
 pub mod flow;
 pub mod places;
 pub mod privileges;
@@ -56,9 +57,11 @@ pub mod proxy;
 pub mod sockopt;
 pub mod transport;
 
+mod allow;
 mod budget;
 mod config;
 mod connector;
+mod destination;
 mod dial;
 mod driver;
 mod error;
@@ -66,7 +69,9 @@ mod events;
 mod follow;
 mod handshake;
 mod hello;
+mod identity;
 mod key;
+mod keys;
 mod listener;
 mod paths;
 mod rate_limited;
@@ -89,8 +94,10 @@ pub use error::{ConnectError, ListenError, SessionClosed};
 pub use events::{SessionEvent, SessionEventKind};
 pub use flow::{Flow, FlowConfig};
 pub use handshake::HandshakeError;
-pub use hello::{HelloError, Peer, Refusal};
-pub use key::{KEY_PREFIX, Key, KeyError};
+pub use hello::{Form, HelloError, Peer, Refusal};
+pub use identity::{PrivateKey, PublicKey};
+pub use key::{KEY_PREFIX, Key, KeyError, read_secret};
+pub use keys::Keys;
 pub use listener::Listener;
 pub use paths::{PathState, PathStatus};
 pub use rate_limited::RateLimited;

@@ -5,6 +5,7 @@
 
 mod admission;
 mod open;
+mod revocation;
 mod tenure;
 
 use std::collections::HashMap;
@@ -27,6 +28,7 @@ use crate::handshake::{Channel, Established, HandshakeError, Tls, prepared_socke
 use crate::hello::{
     Answer, Auth, HELLO_LENGTH, Hello, HelloError, Intent, REPLY_LENGTH, Refusal, SessionSecret, SessionTag,
 };
+use crate::identity::PublicKey;
 use crate::places::Source;
 use crate::rate_limited::RateLimited;
 use crate::session::Session;
@@ -35,7 +37,6 @@ use crate::sockopt;
 use crate::ticket::{Ticket, Tickets, Worth};
 use crate::tls;
 use admission::{Admission, Standing};
-use tenure::Owner;
 
 /// Connections the kernel queues for each address.
 const BACKLOG: i32 = 1024;
@@ -52,7 +53,8 @@ pub struct Listener {
 struct Entry {
     secret: SessionSecret,
     shared: Arc<Shared>,
-    owner: Owner,
+    /// To whom it belongs: the client, or the address of its first subflow when all clients have the same key.
+    owner: Source,
 }
 
 /// What all connections of a listener share.
@@ -130,12 +132,15 @@ impl Listener {
     /// As [`Self::bind`]; with `keep` the first subscriber to a session's events gets them from the beginning.
     pub(crate) async fn bind_keeping_events(config: ListenConfig, keep: bool) -> Result<Self, ListenError> {
         config.common.session.check()?;
+        if !config.common.has_keys() {
+            return Err(ListenError::PlaintextKeys);
+        }
         if config.addresses.is_empty() {
             return Err(ListenError::NoAddress);
         }
         let tls = match config.common.plaintext {
             true => Tls::Off,
-            false => Tls::On(tls::server_config(&config.common.key)?),
+            false => Tls::On(tls::server_config(&config.common.keys)?),
         };
         match sockopt::raise_descriptor_limit() {
             Ok(limit) => tracing::debug!(limit, "descriptors this process may open"),
@@ -167,6 +172,9 @@ impl Listener {
             starved: RateLimited::default(),
             replaced: RateLimited::default(),
         });
+        if let Some(clients) = registry.common.keys.clients() {
+            tokio::spawn(revocation::watch(Arc::downgrade(&registry), clients.changes()));
+        }
         let mut tasks = JoinSet::new();
         for listener in listeners {
             tasks.spawn(accept_loop(listener, registry.clone()));
@@ -244,8 +252,12 @@ impl Registry {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
                     let limited = match error {
+                        // Said with the client's key.
+                        HandshakeError::Refused(Refusal::UnknownClient) => return,
                         HandshakeError::Hello(HelloError::WrongKey) => &registry.wrong_keys,
-                        HandshakeError::Hello(HelloError::Version { .. }) => &registry.versions,
+                        HandshakeError::Hello(HelloError::Version { .. } | HelloError::OtherForm { .. }) => {
+                            &registry.versions
+                        }
                         _ => &registry.refused,
                     };
                     limited.tell(|more| tracing::warn!(%from, "connection refused: {error}{more}"));
@@ -268,17 +280,20 @@ impl Registry {
     }
 
     /// Decides how the connection is treated because of its ticket. A replayed ticket is refused.
-    fn look(&self, ticket: &Ticket, place: &mut Place) -> Result<(), HelloError> {
+    fn look(&self, ticket: &Ticket, client: Option<PublicKey>, place: &mut Place) -> Result<(), HelloError> {
         let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
         let worth = tickets.look(SystemTime::now(), ticket);
         drop(tickets);
-        let lives = ticket.session.filter(|tag| self.entries().contains_key(tag));
+        let is_own = |entry: &Entry| client.is_none_or(|client| entry.owner == Source::Client(client));
+        let lives = ticket.session.filter(|tag| self.entries().get(tag).is_some_and(is_own));
         match (worth, lives) {
             (Worth::Seen, _) => return Err(HelloError::Replayed),
             // One of the clocks is wrong: the connection is treated as one without a ticket until its hello.
             (Worth::Undated, _) => {}
             (Worth::Fresh, Some(tag)) => place.advance(Standing::Rejoin, Source::Session(tag)),
-            (Worth::Fresh, None) => place.advance(Standing::Known, place.source),
+            (Worth::Fresh, None) => {
+                place.advance(Standing::Known, client.map_or(place.source, Source::Client));
+            }
         }
         Ok(())
     }
@@ -293,8 +308,8 @@ impl Registry {
             sockopt::assert_congestion(stream.as_fd(), name)?;
         }
         stream.set_nodelay(true)?;
-        let admit = |ticket: Ticket| self.look(&ticket, place);
-        let mut channel = protect_accepted(stream, &self.tls, &self.common.key, admit).await?;
+        let admit = |ticket: Ticket, client| self.look(&ticket, client, place);
+        let mut channel = protect_accepted(stream, &self.tls, &self.common.keys, admit).await?;
         let bytes: [u8; HELLO_LENGTH] = channel.receive().await?;
         let hello = Hello::decode(&bytes)?;
         match hello.intent {
@@ -311,10 +326,14 @@ impl Registry {
         tag: SessionTag,
     ) -> Result<(), HandshakeError> {
         let binding = channel.binding;
-        let auth = Auth::joining(&self.common.key, &binding);
+        let secret = channel.secret.clone();
+        let auth = Auth::joining(&secret, &binding);
         // A peer without the key gets no answer, not even whether the session exists.
         auth.verify_hello(bytes)?;
-        let known = self.entries().get(&tag).map(|entry| (entry.secret.clone(), entry.shared.clone()));
+        // The session of another client does not exist for this one.
+        let is_own = |entry: &&Entry| channel.peer.is_none_or(|peer| entry.owner == Source::Client(peer));
+        let known =
+            self.entries().get(&tag).filter(is_own).map(|entry| (entry.secret.clone(), entry.shared.clone()));
         let Some((secret, shared)) = &known else {
             let unknown = auth.seal_reply(bytes, Answer::UnknownSession, &tag);
             return refuse(channel, unknown, HandshakeError::UnknownSession).await;

@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thiserror::Error;
 
+use crate::identity::PublicKey;
+
 /// Bytes of a session's tag.
 const TAG: usize = 16;
 /// Limit on concurrent handshakes of one session; equals its limit of subflows.
@@ -25,11 +27,19 @@ const SHARE: usize = 7;
 pub enum Source {
     /// An IPv4 address, or the first 64 bits of an IPv6 address, which a provider assigns to one customer.
     Address(IpAddr),
+    /// A client with a key of its own, under whatever address.
+    Client(PublicKey),
     /// An open session, by its tag.
     Session([u8; TAG]),
 }
 
 impl Source {
+    /// The source of a connection from this address by this client, if it has a key of its own.
+    #[must_use]
+    pub fn of_client(client: Option<PublicKey>, address: SocketAddr) -> Self {
+        client.map_or_else(|| Self::of(address), Self::Client)
+    }
+
     /// The source of a connection from this address.
     #[must_use]
     pub fn of(address: SocketAddr) -> Self {
@@ -48,6 +58,7 @@ impl std::fmt::Display for Source {
         match self {
             Self::Address(IpAddr::V6(prefix)) => write!(f, "{prefix}/64"),
             Self::Address(address) => write!(f, "{address}"),
+            Self::Client(key) => write!(f, "client {key}"),
             Self::Session(tag) => {
                 write!(f, "session ")?;
                 tag[..4].iter().try_for_each(|byte| write!(f, "{byte:02x}"))

@@ -5,8 +5,6 @@
 //! that the application chose if [`AllowRules`] allow it. Half-close, resets
 //! and back-pressure pass through in both directions. Flows carry datagrams (`udp`). When the session ends, the next connection opens a new one.
 
-mod allow;
-mod destination;
 mod dns;
 mod drain;
 mod event_log;
@@ -20,6 +18,7 @@ mod requested;
 mod serve;
 mod sessions;
 mod target;
+mod throttle;
 mod udp;
 mod watch;
 
@@ -31,9 +30,9 @@ use thiserror::Error;
 
 use crate::error::{ConnectError, ListenError};
 
+pub use crate::allow::{AllowRule, AllowRuleError, AllowRules};
 pub use crate::budget::MemorySnapshot;
-pub use allow::{AllowRule, AllowRuleError, AllowRules};
-pub use destination::{Destination, Host, HostError, HostName};
+pub use crate::destination::{Destination, Host, HostError, HostName};
 pub use drain::{Drain, Drained, Ticket};
 pub use event_log::EventLogConfig;
 pub use forward::{ForwardConfig, Forwarder, Redirected};

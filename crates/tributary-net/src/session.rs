@@ -10,6 +10,7 @@ use tributary_proto::handshakes::Failure;
 use tributary_proto::{OpenStreamError, Session as Machine, Side};
 use tributary_types::{Instant, PathId, StreamId};
 
+use crate::clients::Client;
 use crate::config::{ConnectConfig, Local, PathConfig};
 use crate::connector::Connector;
 use crate::driver::Driver;
@@ -169,9 +170,12 @@ pub(crate) fn begin(config: ConnectConfig) -> Result<(Session, Attempt), Connect
             return Err(ConnectError::SameRadio(path.to_string()));
         }
     }
+    if !config.common.has_keys() {
+        return Err(ConnectError::PlaintextKeys);
+    }
     let tls = match config.common.plaintext {
         true => Tls::<ClientConfig>::Off,
-        false => Tls::On(tls::client_config(&config.common.key)?),
+        false => Tls::On(tls::client_config(&config.common.keys)?),
     };
     let (paths, watcher) = current_paths(&config.paths)?;
     let seed = u64::from_le_bytes(random()?);
@@ -466,6 +470,12 @@ impl Session {
     /// The session's tag, once the server has answered.
     pub(crate) fn tag(&self) -> Option<SessionTag> {
         self.handle.0.lock().tag
+    }
+
+    /// Server: the client, as the list had it when the session was opened; `None` when all clients have the same key.
+    #[must_use]
+    pub fn client(&self) -> Option<Arc<Client>> {
+        self.handle.0.lock().client.clone()
     }
 
     /// Counters.

@@ -18,6 +18,7 @@ use tributary_proto::{Config, Event, Session, Side};
 use tributary_types::{Instant, PathId, StreamId, SubflowId};
 
 use crate::budget::{Fairness, Share, Use};
+use crate::clients::Client;
 use crate::config::PathConfig;
 use crate::error::SessionClosed;
 use crate::events::{SessionEvent, SessionEventKind};
@@ -35,6 +36,8 @@ const CODE_BROKEN: u32 = 4;
 const CODE_MEMORY: u32 = 5;
 /// Close code of a session without a subflow whose place a server gave to another session.
 pub(crate) const CODE_REPLACED: u32 = 6;
+/// Close code of a session whose client is no longer in the server's list.
+pub(crate) const CODE_REVOKED: u32 = 7;
 
 /// Messages to the driver from other tasks.
 pub(crate) enum Command {
@@ -83,6 +86,8 @@ pub(crate) struct State {
     pub paths: Paths,
     /// The session's tag, once the server has answered.
     pub tag: Option<SessionTag>,
+    /// Server: the client in the list, unless all clients have the same key.
+    pub client: Option<Arc<Client>>,
     /// Client: the hello that opens the session has been sent.
     pub introduced: bool,
     /// Number of subflows that ever came up.
@@ -135,6 +140,7 @@ impl Shared {
             subflows: Vec::new(),
             paths: Paths::default(),
             tag: None,
+            client: None,
             introduced: false,
             opened: 0,
             failures: BTreeMap::new(),

@@ -4,7 +4,10 @@
 //! that the client has the key, before the server does more expensive work. A ticket does not admit a connection to a
 //! session; the hello does, which is bound to the connection. A connection with a replayed ticket is treated as one
 //! without a ticket. A client checks the server's *proof* before it sends anything but its ticket. Pure: bytes in,
-//! bytes out. Source: `docs/wire-handshake.md`.
+//! bytes out. Source: `docs/wire-handshake.md`. This is the form with a shared key; clients that have a key of their own send
+//! [`sealed`] tickets.
+
+mod sealed;
 
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,6 +16,8 @@ use aws_lc_rs::hmac;
 
 use crate::hello::{HelloError, Mode, SessionTag, derive};
 use crate::key::Key;
+
+pub(crate) use sealed::SEALED_LENGTH;
 
 /// Bytes of a ticket: time, nonce, sealed session, MAC.
 pub(crate) const TICKET_LENGTH: usize = 8 + 16 + 16 + 32;

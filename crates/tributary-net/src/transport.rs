@@ -34,6 +34,8 @@ use crate::error::{ConnectError, ListenError, SessionClosed};
 use crate::flow::{Flow, FlowConfig};
 use crate::follow;
 use crate::handshake::HandshakeError;
+use crate::hello::{HelloError, Refusal};
+use crate::identity::PublicKey;
 use crate::listener::Listener;
 use crate::session::Session;
 use crate::sockopt::CongestionError;
@@ -195,7 +197,7 @@ pub enum TransportError {
     )]
     ClientOpens,
     /// No key given.
-    #[error("{0} needs a key; make one with `tributary keygen` and give it to both ends")]
+    #[error("{0} needs keys; make one for each end with `tributary keygen`")]
     NoKey(&'static str),
     /// TLS cannot be set up.
     #[error("TLS: {0}")]
@@ -203,6 +205,18 @@ pub enum TransportError {
     /// The peer does not have the key.
     #[error("the peer does not know the key")]
     WrongKey,
+    /// The peer's keys have another form, or it is not the expected server.
+    #[error(transparent)]
+    Hello(#[from] HelloError),
+    /// The server has proved its key but refuses the connection.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The server does not have the expected key.
+    #[error(
+        "the server is not the expected one: it does not have the key {0}; if its operator has replaced the key, give the \
+         new one as --server-key"
+    )]
+    WrongServer(PublicKey),
     /// A QUIC connection failed.
     #[error("QUIC: {0}")]
     Quic(String),
@@ -301,6 +315,19 @@ impl Connection {
             TransportName::Quic(_) | TransportName::Mpquic => return Err(TransportError::NoQuic),
         };
         Ok(Self(kind))
+    }
+
+    /// Server: whose connection it is, when each client has a key of its own.
+    #[must_use]
+    pub fn client_key(&self) -> Option<PublicKey> {
+        match &self.0 {
+            Kind::Session(session) => session.client().map(|client| client.key),
+            Kind::Kernel(_) => None,
+            #[cfg(feature = "quic")]
+            Kind::Quic(quic) => quic.client(),
+            #[cfg(feature = "quic")]
+            Kind::Mpquic(quic) => quic.client(),
+        }
     }
 
     /// Opens a stream; waits while the peer allows no more at once. Higher `priority` goes first; zero is bulk. Kernel sockets

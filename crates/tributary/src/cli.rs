@@ -1,5 +1,6 @@
 //! The arguments of the commands. Not the commands themselves (`commands.rs`).
 
+use crate::keys::{ClientKeys, ServerKeys};
 use crate::paths::PathArguments;
 use clap::Args;
 use std::ffi::OsString;
@@ -13,9 +14,6 @@ use tributary_net::proxy::{AllowRule, Entrance, Target};
 /// Arguments of both ends of the proxy.
 #[derive(Debug, Args)]
 pub(crate) struct SessionArguments {
-    /// Key file, the same at both ends (see `tributary keygen`)
-    #[arg(long)]
-    pub(crate) key: PathBuf,
     /// Scheduler for the data that this end sends [default: fbdt; with --priority avira+fbdt]
     #[arg(long)]
     pub(crate) scheduler: Option<String>,
@@ -83,12 +81,20 @@ pub(crate) struct UserArguments {
 /// Server end of the proxy: accept sessions and forward each stream to a TCP address, or to where an application asks.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  tributary serve --listen 203.0.113.5:7000 --forward localhost:8080 --key tributary.key
-  tributary serve --listen 203.0.113.5:7000 --forward localhost:8080 --key tributary.key --memory 512MiB
+  tributary serve --listen 203.0.113.5:7000 --forward localhost:8080 --key server.key --clients clients.toml
   tributary serve --listen 203.0.113.5:7000 --forward web=localhost:80 --forward video=localhost:8554 \\
-      --priority video=7 --key tributary.key
+      --priority video=7 --key server.key --clients clients.toml --memory 512MiB
   tributary serve --listen 203.0.113.5:7000 --allow any:80,443 --allow '*.example.org' --allow 192.168.1.0/24:22 \\
-      --key tributary.key
+      --key server.key --clients clients.toml
+  tributary serve --listen 203.0.113.5:7000 --forward localhost:8080 --shared-key shared.key
+
+clients.toml:
+  [[client]]
+  name = \"laptop\"
+  key = \"(what `tributary pubkey client.key` prints)\"
+  allow = [\"any:443\"]        # these, too, may be left out: instead of --allow
+  rate = \"20 Mbit/s\"         # each way, over all its sessions
+  sessions = 4
 
 What it logs: RUST_LOG=debug for every connection, RUST_LOG=error for failures only; default info.")]
 pub(crate) struct ServeArguments {
@@ -96,7 +102,7 @@ pub(crate) struct ServeArguments {
     #[arg(long, required = true, num_args = 1..)]
     pub(crate) listen: Vec<SocketAddr>,
     /// Where to forward: HOST:PORT, or NAME=HOST:PORT for clients that select it with --listen ADDR=NAME; repeatable
-    #[arg(long, required_unless_present = "allow", value_name = "[NAME=]HOST:PORT")]
+    #[arg(long, required_unless_present_any = ["allow", "clients"], value_name = "[NAME=]HOST:PORT")]
     pub(crate) forward: Vec<Target>,
     /// Where applications of `connect --socks` and `exec` may connect to: HOST or HOST:PORTS; repeatable [default: nowhere]
     ///
@@ -108,6 +114,8 @@ pub(crate) struct ServeArguments {
     /// Where to forward datagrams (UDP), as --forward; repeatable. Without it clients can send none
     #[arg(long, value_name = "[NAME=]HOST:PORT")]
     pub(crate) udp: Vec<Target>,
+    #[command(flatten)]
+    pub(crate) keys: ServerKeys,
     #[command(flatten)]
     pub(crate) memory: MemoryArguments,
     #[command(flatten)]
@@ -125,17 +133,18 @@ pub(crate) struct ServeArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary connect --path wlan0=203.0.113.5:7000 --path wwan0=203.0.113.5:7000 \\
-      --listen 127.0.0.1:8080 --key tributary.key
+      --listen 127.0.0.1:8080 --server-key PUBKEY --key client.key
   tributary connect --path wlan0=203.0.113.5:7000 --listen 127.0.0.1:8080 --listen 127.0.0.1:8081 \\
-      --priority 8081=7 --priority dscp:EF=7 --key tributary.key
+      --priority 8081=7 --priority dscp:EF=7 --server-key PUBKEY --key client.key
   tributary connect --path wlan0=203.0.113.5:7000 --listen 127.0.0.1:80=web --listen 127.0.0.1:8554=video \\
-      --key tributary.key
-  tributary connect --path 'wlan0=[2001:db8::5]:7000' --path wwan0=video.example:7000 \
-      --listen '[::1]:8080' --key tributary.key
-  tributary connect --path auto --server 203.0.113.5:7000 --socks 127.0.0.1:1080 --key tributary.key
+      --server-key PUBKEY --key client.key
+  tributary connect --path 'wlan0=[2001:db8::5]:7000' --path wwan0=video.example:7000 \\
+      --listen '[::1]:8080' --server-key PUBKEY --key client.key
+  tributary connect --path auto --server 203.0.113.5:7000 --socks 127.0.0.1:1080 --server-key PUBKEY --key client.key
       (then: curl --proxy socks5h://127.0.0.1:1080 https://example.org)
   tributary connect --path auto --path wwan0,metered --server 203.0.113.5:7000 --wait 60 \\
-      --listen 127.0.0.1:8080 --key tributary.key
+      --listen 127.0.0.1:8080 --server-key PUBKEY --key client.key
+  tributary connect --path auto --server 203.0.113.5:7000 --listen 127.0.0.1:8080 --shared-key shared.key
 
 What it logs: RUST_LOG=debug for every connection, RUST_LOG=error for failures only; default info.")]
 pub(crate) struct ConnectArguments {
@@ -159,6 +168,8 @@ pub(crate) struct ConnectArguments {
     #[arg(long, value_name = "ADDRESS:PORT[=NAME]")]
     pub(crate) udp: Vec<Entrance>,
     #[command(flatten)]
+    pub(crate) keys: ClientKeys,
+    #[command(flatten)]
     pub(crate) session: SessionArguments,
     /// Print the listening addresses as one JSON object
     #[arg(long)]
@@ -171,14 +182,17 @@ pub(crate) struct ConnectArguments {
 /// and 127 as with env(1).
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  tributary exec --path auto --server 203.0.113.5:7000 --key tributary.key -- curl https://example.org
-  tributary exec --path wlan0 --path wwan0,metered --server 203.0.113.5:7000 --key tributary.key -- git fetch
-  tributary exec --path auto --server 203.0.113.5:7000 --key tributary.key -- bash
+  tributary exec --path auto --server 203.0.113.5:7000 --server-key PUBKEY --key client.key -- curl https://example.org
+  tributary exec --path wlan0 --path wwan0,metered --server 203.0.113.5:7000 --server-key PUBKEY --key client.key \\
+      -- git fetch
+  tributary exec --path auto --server 203.0.113.5:7000 --shared-key shared.key -- bash
 
 What it logs: refused connections; RUST_LOG=info for sessions, too.")]
 pub(crate) struct ExecArguments {
     #[command(flatten)]
     pub(crate) paths: PathArguments,
+    #[command(flatten)]
+    pub(crate) keys: ClientKeys,
     #[command(flatten)]
     pub(crate) session: SessionArguments,
     /// The program and its arguments
@@ -211,17 +225,4 @@ pub(crate) struct StatusArguments {
     /// Serve a page for the browser on this loopback address, with a secret in its URL, until ended
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:0", conflicts_with = "watch")]
     pub(crate) web: Option<SocketAddr>,
-}
-
-/// Generate a key: into a file that only its owner can read, or to standard output.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:
-  tributary keygen --out tributary.key")]
-pub(crate) struct KeygenArguments {
-    /// Write the key to this new file, mode 600; an existing file is not overwritten
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
 }

@@ -2,6 +2,7 @@
 
 mod cli;
 mod commands;
+mod keys;
 mod paths;
 
 use std::process::ExitCode;

@@ -34,7 +34,7 @@ fn refused(output: &Output, code: i32, parts: &[&str]) {
 
 fn key(directory: &TempDir, name: &str) -> PathBuf {
     let path = directory.path().join(name);
-    std::fs::write(&path, output(&["keygen"]).stdout).unwrap();
+    std::fs::write(&path, output(&["keygen", "--shared"]).stdout).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     path
 }
@@ -61,14 +61,15 @@ fn help_version_and_keys() {
     let version = String::from_utf8(output(&["-V"]).stdout).unwrap();
     assert_eq!(version.trim(), format!("tributary {}", env!("CARGO_PKG_VERSION")));
     let (one, two) = (output(&["keygen"]).stdout, output(&["keygen"]).stdout);
-    assert!(one.starts_with(b"tributary-key-1:") && one != two);
+    assert!(one.starts_with(b"tributary-private-1:") && one != two);
+    assert!(output(&["keygen", "--shared"]).stdout.starts_with(b"tributary-key-1:"));
 }
 
 #[test]
 fn key_files_are_private_to_their_owner_and_never_overwritten() {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("key");
-    let keygen = || output(&["keygen", "--out", text(&file)]);
+    let keygen = || output(&["keygen", "--shared", "--out", text(&file)]);
     assert!(keygen().status.success());
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let key = std::fs::read(&file).unwrap();
@@ -80,7 +81,7 @@ fn key_files_are_private_to_their_owner_and_never_overwritten() {
 #[test]
 fn quantities_may_have_units() {
     // Each of these is parsed, and fails because the file or server does not exist.
-    let key = ["--key", "/nowhere/key"];
+    let key = ["--shared-key", "/nowhere/key"];
     for (arguments, missing) in [
         (
             &["serve", "--listen", "127.0.0.1:0", "--forward", "a:1", "--drain", "10s", "--buffer", "0.2s"][..],
@@ -120,7 +121,7 @@ fn quantities_may_have_units() {
 fn a_limit_of_memory_is_refused_where_there_are_no_sessions() {
     let serve = ["stream", "serve", "/nowhere/tiles", "--listen", "127.0.0.1:0", "--memory", "1GiB"];
     refused(&output(&[&serve[..], &["--transport", "tcp"]].concat()), 1, &["--memory", "`tcp`", "sessions"]);
-    let key = ["--key", "/nowhere/key"];
+    let key = ["--shared-key", "/nowhere/key"];
     refused(&output(&[&serve[..], &key].concat()), 1, &["/nowhere/key"]);
 }
 
@@ -129,14 +130,18 @@ fn usage_errors_exit_with_two() {
     for word in ["dance", "demo", "bench"] {
         refused(&output(&[word]), 2, &[word]);
     }
-    refused(&output(&["serve", "--listen", "nonsense", "--forward", "a:1", "--key", "k"]), 2, &["nonsense"]);
+    refused(
+        &output(&["serve", "--listen", "nonsense", "--forward", "a:1", "--shared-key", "k"]),
+        2,
+        &["nonsense"],
+    );
 }
 
 #[test]
 fn keys_that_cannot_be_used() {
     let directory = TempDir::new().unwrap();
     let serve = |key: &Path| {
-        output(&["serve", "--listen", "127.0.0.1:0", "--forward", "localhost:1", "--key", text(key)])
+        output(&["serve", "--listen", "127.0.0.1:0", "--forward", "localhost:1", "--shared-key", text(key)])
     };
     refused(&serve(&directory.path().join("none")), 1, &["none"]);
     let good = key(&directory, "good");
@@ -154,10 +159,11 @@ fn a_port_in_use_a_bad_path_and_an_unknown_scheduler() {
     let key = key(&directory, "key");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let serve = output(&["serve", "--listen", &address, "--forward", "localhost:1", "--key", text(&key)]);
+    let serve =
+        output(&["serve", "--listen", &address, "--forward", "localhost:1", "--shared-key", text(&key)]);
     refused(&serve, 1, &[&address, "in use"]);
     let connect = |path: &str, more: &[&str]| {
-        let fixed = ["connect", "--path", path, "--listen", "127.0.0.1:0", "--key", text(&key)];
+        let fixed = ["connect", "--path", path, "--listen", "127.0.0.1:0", "--shared-key", text(&key)];
         output(&[&fixed, more].concat())
     };
     refused(&connect("wlan77=127.0.0.1:9", &[]), 1, &["wlan77"]);
@@ -206,8 +212,15 @@ fn invalid_priorities_weights_and_schedulers_are_refused_with_the_valid_ones() {
     let directory = TempDir::new().unwrap();
     let key = key(&directory, "key");
     let connect = |more: &[&str]| {
-        let fixed =
-            ["connect", "--path", "127.0.0.1=127.0.0.1:9", "--listen", "127.0.0.1:0", "--key", text(&key)];
+        let fixed = [
+            "connect",
+            "--path",
+            "127.0.0.1=127.0.0.1:9",
+            "--listen",
+            "127.0.0.1:0",
+            "--shared-key",
+            text(&key),
+        ];
         output(&[&fixed[..], more].concat())
     };
     refused(&connect(&["--priority", "80"]), 1, &["`80`", "PORT=N", "dscp:EF=7"]);
@@ -224,13 +237,14 @@ fn invalid_priorities_weights_and_schedulers_are_refused_with_the_valid_ones() {
 fn a_wrong_key_is_reported_when_the_wait_ends() {
     let directory = TempDir::new().unwrap();
     let (ours, theirs) = (key(&directory, "ours"), key(&directory, "theirs"));
-    let arguments = ["serve", "--listen", "127.0.0.1:0", "--forward", "localhost:1", "--key", text(&ours)];
+    let arguments =
+        ["serve", "--listen", "127.0.0.1:0", "--forward", "localhost:1", "--shared-key", text(&ours)];
     let mut server = Ending(tributary(&arguments).stdout(Stdio::piped()).spawn().unwrap());
     let mut line = String::new();
     BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let address = line.trim().strip_prefix("listening on ").expect("it says where it listens");
     let path = format!("127.0.0.1={address}");
     let connect =
-        ["connect", "--path", &path, "--listen", "127.0.0.1:0", "--wait", "3", "--key", text(&theirs)];
+        ["connect", "--path", &path, "--listen", "127.0.0.1:0", "--wait", "3", "--shared-key", text(&theirs)];
     refused(&output(&connect), 1, &["key"]);
 }

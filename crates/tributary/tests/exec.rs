@@ -129,11 +129,14 @@ impl Server {
         let mounted =
             Command::new("mount").arg("--bind").arg(at("resolv.conf")).arg("/etc/resolv.conf").status();
         assert!(mounted.expect("mount").success());
-        let made =
-            Command::new(PROGRAM).args(["keygen", "--out"]).arg(at("key")).stderr(Stdio::null()).status();
+        let made = Command::new(PROGRAM)
+            .args(["keygen", "--shared", "--out"])
+            .arg(at("key"))
+            .stderr(Stdio::null())
+            .status();
         assert!(made.expect("it starts").success());
         let mut command = Command::new(PROGRAM);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--allow", "any", "--key"]).arg(at("key"));
+        command.args(["serve", "--listen", "127.0.0.1:0", "--allow", "any", "--shared-key"]).arg(at("key"));
         command.env("TRIBUTARY_RUNTIME_DIR", at("status")).env_remove("RUST_LOG").stdout(Stdio::piped());
         command.stderr(File::create(at("server.log")).expect("a file"));
         let mut child = command.spawn().expect("it starts");
@@ -154,7 +157,7 @@ impl Server {
             &self.address,
         ]);
         command
-            .arg("--key")
+            .arg("--shared-key")
             .arg(self.directory.path().join("key"))
             .stdin(Stdio::null())
             .env_remove("RUST_LOG");
@@ -312,7 +315,7 @@ fn a_user_without_privileges_may_run_it(server: &Server) {
         "--path",
         "127.0.0.3",
     ]);
-    command.args(["--server", &server.address, "--key"]).arg(at("key")).stdin(Stdio::null());
+    command.args(["--server", &server.address, "--shared-key"]).arg(at("key")).stdin(Stdio::null());
     command.env("TRIBUTARY_RUNTIME_DIR", at("status"));
     command.arg("--").args(CURL).arg(server.url(NAME));
     assert_eq!(said(&command.output().expect("it starts"), 0), PAGE);

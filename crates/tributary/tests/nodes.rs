@@ -69,7 +69,7 @@ impl World {
         let world = Self { network, keys };
         for key in ["flows", "up", "down"] {
             let made = Command::new(env!("CARGO_BIN_EXE_tributary"))
-                .args(["keygen", "--out", &world.key(key)])
+                .args(["keygen", "--shared", "--out", &world.key(key)])
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
                 .status();
@@ -279,8 +279,9 @@ fn a_running_server_keeps_no_privileges() {
     for more in users {
         let world = World::new();
         let key = world.key("flows");
-        let serve = ["serve", "--listen", "127.0.0.1:700", "--forward", "127.0.0.1:9", "--key", &key];
-        let connect = ["connect", "--path", "lo=127.0.0.1:700", "--listen", "127.0.0.1:70", "--key", &key];
+        let serve = ["serve", "--listen", "127.0.0.1:700", "--forward", "127.0.0.1:9", "--shared-key", &key];
+        let connect =
+            ["connect", "--path", "lo=127.0.0.1:700", "--listen", "127.0.0.1:70", "--shared-key", &key];
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).display().to_string();
         let dash = ["dash", "serve", &directory, "--listen", "127.0.0.1:80"];
         let _programs = [&serve[..], &connect[..], &dash[..]].map(|arguments| {

@@ -1,59 +1,17 @@
 //! `serve` and `connect` as programs: signals and log messages.
 
+#[path = "common/program.rs"]
+mod program;
+
+use program::{Program, text};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use tempfile::TempDir;
 use tributary_testing::until;
 
 /// More bytes than the kernel's buffers of one connection can hold.
 const UPLOAD: usize = tributary_net::Limits::AMPLE as usize;
-
-/// A program that is killed when dropped.
-struct Program {
-    child: Child,
-    listening: String,
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Program {
-    /// Starts it and waits until it prints its address. Its log goes to the file, its status socket beside it.
-    fn start(arguments: &[&str], log: &std::path::Path) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
-        command.args(arguments).env_remove("RUST_LOG").stdout(Stdio::piped());
-        command.env("TRIBUTARY_RUNTIME_DIR", log.parent().unwrap().join("status"));
-        let mut child = command.stderr(std::fs::File::create(log).unwrap()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let listening =
-            line.trim().strip_prefix("listening on ").expect("it says where it listens").to_owned();
-        Self { child, listening }
-    }
-
-    fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
-    }
-
-    fn wait(&mut self) -> ExitStatus {
-        let mut status = None;
-        until("the program ends", || {
-            status = self.child.try_wait().unwrap();
-            status.is_some()
-        });
-        status.expect("it has ended")
-    }
-}
-
-fn text(path: &std::path::Path) -> &str {
-    path.to_str().expect("temporary paths are UTF-8")
-}
 
 /// Both ends of the proxy; the test is the target.
 struct Proxied {
@@ -67,15 +25,17 @@ fn proxied(drain: &str) -> Proxied {
     let directory = TempDir::new().unwrap();
     let at = |name: &str| directory.path().join(name);
     let key = at("key");
-    let made = Command::new(env!("CARGO_BIN_EXE_tributary")).args(["keygen", "--out", text(&key)]).status();
+    let made = Command::new(env!("CARGO_BIN_EXE_tributary"))
+        .args(["keygen", "--shared", "--out", text(&key)])
+        .status();
     assert!(made.unwrap().success());
     let target = TcpListener::bind("127.0.0.1:0").unwrap();
     let forward = target.local_addr().unwrap().to_string();
-    let serve = ["serve", "--listen", "127.0.0.1:0", "--forward", &forward, "--key", text(&key)];
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--forward", &forward, "--shared-key", text(&key)];
     let server = Program::start(&serve, &at("server.log"));
     let path = format!("127.0.0.2={}", server.listening);
     let connect =
-        ["connect", "--path", &path, "--listen", "127.0.0.1:0", "--key", text(&key), "--drain", drain];
+        ["connect", "--path", &path, "--listen", "127.0.0.1:0", "--shared-key", text(&key), "--drain", drain];
     let client = Program::start(&connect, &at("client.log"));
     Proxied { directory, target, server, client }
 }
@@ -160,10 +120,10 @@ fn a_wrong_key_and_a_dead_target_are_in_the_servers_log() {
     let other = proxied.directory.path().join("other");
     let tributary =
         |arguments: &[&str]| Command::new(env!("CARGO_BIN_EXE_tributary")).args(arguments).output();
-    assert!(tributary(&["keygen", "--out", text(&other)]).unwrap().status.success());
+    assert!(tributary(&["keygen", "--shared", "--out", text(&other)]).unwrap().status.success());
     let path = format!("127.0.0.3={}", proxied.server.listening);
     let connect =
-        ["connect", "--path", &path, "--listen", "127.0.0.1:0", "--key", text(&other), "--wait", "3"];
+        ["connect", "--path", &path, "--listen", "127.0.0.1:0", "--shared-key", text(&other), "--wait", "3"];
     assert!(!tributary(&connect).unwrap().status.success());
     assert!(log().contains("127.0.0.3") && log().contains("wrong key"), "{}", log());
     let target = proxied.target.local_addr().unwrap().to_string();
@@ -197,7 +157,7 @@ fn a_failing_path_is_shown_in_status_and_log_with_its_cause() {
     let (good, bad) = (format!("127.0.0.2={}", server.listening), format!("192.0.2.77={}", server.listening));
     let key = at("key");
     let connect =
-        ["connect", "--path", &good, "--path", &bad, "--listen", "127.0.0.1:0", "--key", text(&key)];
+        ["connect", "--path", &good, "--path", &bad, "--listen", "127.0.0.1:0", "--shared-key", text(&key)];
     let mut client = Program::start(&connect, &at("client.log"));
     let mut table = String::new();
     until("the status names the cause", || {
@@ -233,7 +193,7 @@ fn a_service_and_a_login_shell_see_the_same_programs() {
     std::fs::create_dir(&shell).unwrap();
     std::fs::set_permissions(&shell, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     let program = || Command::new(env!("CARGO_BIN_EXE_tributary"));
-    assert!(program().args(["keygen", "--out", text(&key)]).status().unwrap().success());
+    assert!(program().args(["keygen", "--shared", "--out", text(&key)]).status().unwrap().success());
     let within = |mut command: Command, shell: Option<&std::path::Path>| {
         command.env_remove("TRIBUTARY_RUNTIME_DIR").env_remove("XDG_RUNTIME_DIR").env("RUST_LOG", "error");
         if let Some(shell) = shell {
@@ -243,7 +203,15 @@ fn a_service_and_a_login_shell_see_the_same_programs() {
     };
     let start = |shell: Option<&std::path::Path>| {
         let mut command = within(program(), shell);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--forward", "127.0.0.1:1", "--key", text(&key)]);
+        command.args([
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--forward",
+            "127.0.0.1:1",
+            "--shared-key",
+            text(&key),
+        ]);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         (lines.next().unwrap().unwrap(), child)
@@ -270,12 +238,14 @@ fn a_client_without_its_server_reports_it_before_it_listens() {
     let directory = TempDir::new().unwrap();
     let at = |name: &str| directory.path().join(name);
     let key = at("key");
-    let made = Command::new(env!("CARGO_BIN_EXE_tributary")).args(["keygen", "--out", text(&key)]).status();
+    let made = Command::new(env!("CARGO_BIN_EXE_tributary"))
+        .args(["keygen", "--shared", "--out", text(&key)])
+        .status();
     assert!(made.unwrap().success());
     // Bound and not listening.
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let path = format!("127.0.0.2={nobody}");
-    let connect = ["connect", "--path", &path, "--listen", "127.0.0.1:0", "--key", text(&key)];
+    let connect = ["connect", "--path", &path, "--listen", "127.0.0.1:0", "--shared-key", text(&key)];
     let _client = Program::start(&connect, &at("client.log"));
     let log = std::fs::read_to_string(at("client.log")).unwrap();
     for part in ["no path is up yet", "nothing listens", "applications are refused"] {
@@ -304,15 +274,15 @@ fn downloads_of_a_prioritised_target_are_sent_first() {
         let directory = TempDir::new().unwrap();
         let at = |name: &str| directory.path().join(name);
         let (key, events) = (at("key"), at("events.jsonl"));
-        let keygen = ["keygen", "--out", text(&key)];
+        let keygen = ["keygen", "--shared", "--out", text(&key)];
         assert!(Command::new(env!("CARGO_BIN_EXE_tributary")).args(keygen).status().unwrap().success());
         let (web, video) = (format!("web={}", source()), format!("video={}", source()));
         let targets = ["serve", "--listen", "127.0.0.1:0", "--forward", &web, "--forward", &video];
         let log = ["--priority", "video=7", "--json-events", text(&events), "--json-decisions"];
-        let serve = [&targets[..], &log, &["--key", text(&key)]].concat();
+        let serve = [&targets[..], &log, &["--shared-key", text(&key)]].concat();
         let mut server = Program::start(&serve, &at("server.log"));
         let (path, listen) = (format!("127.0.0.2={}", server.listening), format!("127.0.0.1:0={name}"));
-        let connect = ["connect", "--path", &path, "--listen", &listen, "--key", text(&key)];
+        let connect = ["connect", "--path", &path, "--listen", &listen, "--shared-key", text(&key)];
         let client = Program::start(&connect, &at("client.log"));
         let mut download = Vec::new();
         TcpStream::connect(&client.listening).unwrap().read_to_end(&mut download).unwrap();

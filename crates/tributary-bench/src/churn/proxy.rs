@@ -33,10 +33,11 @@ impl Proxy {
         let at = directory.path();
         let key = keygen(at)?;
         let forward = target.to_string();
-        let serve = ["--listen", "127.0.0.1:0", "--forward", &forward, "--key", &key];
+        let serve = ["--listen", "127.0.0.1:0", "--forward", &forward, "--shared-key", &key];
         let server = Program::here(&[&["serve"][..], &serve[..]].concat(), at)?;
         let paths = PATHS.map(|local| format!("{local}={}", server.listening()[0]));
-        let connect = ["--path", &paths[0], "--path", &paths[1], "--listen", "127.0.0.1:0", "--key", &key];
+        let connect =
+            ["--path", &paths[0], "--path", &paths[1], "--listen", "127.0.0.1:0", "--shared-key", &key];
         let client = Program::here(&[&["connect"][..], &connect[..]].concat(), at)?;
         Ok(Self { client, server, _directory: directory })
     }

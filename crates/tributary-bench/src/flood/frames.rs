@@ -96,7 +96,7 @@ pub fn run(hostile: Hostile, flood: &super::Settings, progress: Progress<'_>) ->
     let directory = TempDir::new().map_err(|error| failed("temporary directory", error))?;
     let key = keygen(directory.path())?;
     let echo = honest.block_on(echo())?.to_string();
-    let arguments = ["--listen", "127.0.0.1:0", "--forward", &echo, "--key", &key, "--plaintext"];
+    let arguments = ["--listen", "127.0.0.1:0", "--forward", &echo, "--shared-key", &key, "--plaintext"];
     let server = Program::here(&[&["serve"][..], &arguments[..]].concat(), directory.path())?;
     let common = Common {
         plaintext: true,

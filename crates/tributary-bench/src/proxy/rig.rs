@@ -55,7 +55,7 @@ impl Rig {
         let target = target.map_err(|error| failed("the target", error))?;
         let forward = target.local_addr().map_err(|error| failed("the target", error))?.to_string();
         let (buffer, drain) = (format!("{buffer_ms}ms"), drain_s.to_string());
-        let common = ["--key", &key, "--buffer", &buffer, "--drain", &drain, "--congestion", "cubic"];
+        let common = ["--shared-key", &key, "--buffer", &buffer, "--drain", &drain, "--congestion", "cubic"];
         let program = product_program()?;
         let listen = format!("{}:0", Side::Server.address(0));
         let serve = ["serve", "--listen", &listen, "--forward", &forward];

@@ -1,4 +1,4 @@
-//! Places for connections, shared by address.
+//! Places for connections, shared by address, or by the key of a client that has one.
 //!
 //! An address may have another connection while it has fewer than seven times as many as are free
 //! ([`tributary_net::places`]). When an address has its share, or all places are taken, an idle connection goes first:
@@ -6,7 +6,6 @@
 //! that moves bytes is never ended for another one. Not here: the time limits of a connection (`patience`).
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -88,8 +87,8 @@ impl Slots {
     }
 
     /// Takes a place, if need be that of an idle connection.
-    pub(super) fn enter(&self, from: SocketAddr) -> Result<Slot, Full> {
-        let (who, now) = (Source::of(from), Instant::now());
+    pub(super) fn enter(&self, who: Source) -> Result<Slot, Full> {
+        let now = Instant::now();
         let mut table = self.table();
         let mut held: HashMap<Source, usize> = HashMap::new();
         table.entries.values().for_each(|entry| *held.entry(entry.source).or_default() += 1);
@@ -138,8 +137,8 @@ impl Drop for Slot {
 mod tests {
     use super::*;
 
-    fn from(host: u8) -> SocketAddr {
-        ([10, 0, 0, host], 1).into()
+    fn from(host: u8) -> Source {
+        Source::of(([10, 0, 0, host], 1).into())
     }
 
     #[tokio::test(start_paused = true)]

@@ -171,7 +171,7 @@ pub(crate) fn play_emulated(
         .args(["stream", "serve"])
         .arg(&settings.directory)
         .args(common)
-        .arg("--key")
+        .arg("--shared-key")
         .arg(&key)
         .arg("--json");
     for path in 0..used {
@@ -182,7 +182,7 @@ pub(crate) fn play_emulated(
 
     let spool = files.join(format!("{transport}.spool"));
     let mut play = network.command(Side::Client, product_program()?);
-    play.args(["stream", "play"]).args(common).arg("--key").arg(&key).arg("--keep").arg(&spool);
+    play.args(["stream", "play"]).args(common).arg("--shared-key").arg(&key).arg("--keep").arg(&spool);
     play.args(["--allocator", allocator, "--seconds", &settings.seconds.to_string()]);
     for (path, server) in listening.listening.iter().enumerate() {
         play.arg("--path").arg(format!("{}={server}", Side::Client.address(path)));

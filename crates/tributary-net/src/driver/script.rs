@@ -12,6 +12,7 @@ use tributary_types::{Instant, PathId, SubflowId};
 use super::{Driver, Slice};
 use crate::handshake::{Channel, Established};
 use crate::hello::{BINDING_LENGTH, Binding, Mode};
+use crate::key::Key;
 use crate::shared::{Command, Shared};
 
 /// A driver that is given arrivals, turn by turn.
@@ -51,7 +52,8 @@ impl ScriptedDriver {
         let opened = self.act(|session| session.handle_subflow_open(now, subflow, path));
         opened.map_err(io::Error::other)?;
         let binding = Binding { mode: Mode::Plaintext, bytes: [0; BINDING_LENGTH] };
-        let channel = Channel { stream, security: None, binding };
+        let secret = Key::from_bytes([0; 32]);
+        let channel = Channel { stream, security: None, binding, secret, peer: None };
         let established = Box::new(Established { path, subflow, channel, reply: None });
         self.driver.gathered.commands.push(Command::Opened(established));
         Ok(())

@@ -9,12 +9,14 @@ use tokio::time::{Instant, timeout_at};
 use tributary_proto::handshakes::accept;
 use tributary_proto::{AMPLE, Session as Machine, Side};
 
-use super::tenure::{Identity, Owner, Reason, Tenant, Verdict, judge};
+use super::tenure::{Newcomer, Reason, Tenant, Verdict, judge};
 use super::{Entry, Registration, Registry, refusal_of, refuse};
 use crate::budget::Use;
+use crate::clients::Client;
 use crate::driver::Driver;
 use crate::handshake::{Channel, HandshakeError, random};
 use crate::hello::{Answer, Auth, HELLO_LENGTH, Hello, Refusal, SessionSecret, SessionTag};
+use crate::identity::PublicKey;
 use crate::places::Source;
 use crate::session::Session;
 use crate::shared::{CODE_REPLACED, Command, Shared};
@@ -33,7 +35,16 @@ struct Request {
     tag: SessionTag,
     secret: SessionSecret,
     hello: Hello,
-    owner: Owner,
+    owner: Source,
+    /// The client's entry in the list, unless all clients have the same key.
+    client: Option<Arc<Client>>,
+}
+
+impl Request {
+    fn newcomer(&self) -> Newcomer {
+        let most = self.client.as_ref().and_then(|client| client.sessions);
+        Newcomer { owner: self.owner, most: most.unwrap_or(usize::MAX) }
+    }
 }
 
 impl Registry {
@@ -45,12 +56,23 @@ impl Registry {
         from: SocketAddr,
     ) -> Result<(), HandshakeError> {
         let binding = channel.binding;
-        let auth = Auth::opening(&self.common.key, &binding);
+        let (key, peer) = (channel.secret.clone(), channel.peer);
+        let auth = Auth::opening(&key, &binding);
         auth.verify_hello(bytes)?;
         let tag: SessionTag = random()?;
-        let secret = SessionSecret::derive(&self.common.key, &binding, &hello, &tag);
-        let owner = Owner { identity: Identity::SharedKey, address: Source::of(from) };
-        let request = Request { tag, secret, hello, owner };
+        let client = match self.client(peer) {
+            Ok(client) => client,
+            Err(refusal) => {
+                self.wrong_keys.tell(|more| {
+                    let key = peer.map(|key| key.to_string()).unwrap_or_default();
+                    tracing::warn!(%from, "connection refused: no client of the list has the key {key}{more}");
+                });
+                let reply = auth.seal_reply(bytes, Answer::Refused(refusal), &tag);
+                return refuse(channel, reply, refusal.into()).await;
+            }
+        };
+        let secret = SessionSecret::derive(&key, &binding, &hello, &tag);
+        let request = Request { tag, secret, hello, owner: Source::of_client(peer, from), client };
         let (shared, commands) = match self.place(&request).await? {
             Ok(fresh) => fresh,
             Err(refusal) => {
@@ -68,6 +90,12 @@ impl Registry {
         Ok(())
     }
 
+    /// The client's entry in the list; `None` when all clients have the same key.
+    fn client(&self, peer: Option<PublicKey>) -> Result<Option<Arc<Client>>, Refusal> {
+        let Some(clients) = self.common.keys.clients() else { return Ok(None) };
+        peer.and_then(|peer| clients.find(&peer)).map(Some).ok_or(Refusal::UnknownClient)
+    }
+
     /// A place for a session. If there is none, waits a moment for that of a session that has to go.
     async fn place(&self, request: &Request) -> Result<Result<Fresh, Refusal>, HandshakeError> {
         let until = Instant::now() + PATIENCE;
@@ -76,10 +104,10 @@ impl Registry {
             let mut freed = std::pin::pin!(freed);
             freed.as_mut().enable();
             match self.register(request)? {
-                Err(Refusal::TooManySessions) if Instant::now() < until => {}
+                Err(Refusal::TooManySessions | Refusal::ClientSessions) if Instant::now() < until => {}
                 outcome => return Ok(outcome),
             }
-            self.make_room(request.owner);
+            self.make_room(&request.newcomer());
             let _ = timeout_at(until.min(Instant::now() + LOOK), freed).await;
         }
     }
@@ -97,10 +125,18 @@ impl Registry {
         let mut entries = self.entries();
         let tenants: Vec<Tenant<()>> =
             entries.values().map(|entry| Tenant { id: (), owner: entry.owner, alone_for: None }).collect();
+        // The list may have changed since the hello. A change ends the sessions that are registered before it.
+        if let Err(refusal) = self.client(request.client.as_ref().map(|client| client.key)) {
+            return Ok(Err(refusal));
+        }
         let free = self.most().saturating_sub(tenants.len());
         let full = Ok(Err(Refusal::TooManySessions));
-        if judge(&tenants, free, request.owner) != Verdict::Free {
-            return full;
+        match judge(&tenants, free, &request.newcomer()) {
+            Verdict::Free => {}
+            Verdict::Instead(_, Reason::Quota) | Verdict::Refused(Reason::Quota) => {
+                return Ok(Err(Refusal::ClientSessions));
+            }
+            _ => return full,
         }
         // Handles of a session that has ended may still hold its memory.
         let Some(mut share) = self.budget.enter() else { return full };
@@ -113,6 +149,7 @@ impl Registry {
         let opened = shared.change(|state, now| {
             state.share = Some(share);
             state.tag = Some(request.tag);
+            state.client.clone_from(&request.client);
             accept(now, &mut state.session, request.hello.introduction())
         });
         if let Err(error) = opened {
@@ -125,9 +162,9 @@ impl Registry {
 
     /// Ends the session that has to give its place to a new one of this client, if there is any. While one is ending
     /// already, no further one is ended.
-    fn make_room(&self, newcomer: Owner) {
+    fn make_room(&self, newcomer: &Newcomer) {
         let entries = self.entries();
-        let sessions: Vec<(Owner, Arc<Shared>)> =
+        let sessions: Vec<(Source, Arc<Shared>)> =
             entries.values().map(|entry| (entry.owner, entry.shared.clone())).collect();
         let free = self.most().saturating_sub(sessions.len());
         drop(entries);
@@ -154,6 +191,7 @@ impl Registry {
         let why = match reason {
             Reason::Full => "all places for sessions are taken (see --memory)",
             Reason::Share => "its client has its share of the places for sessions",
+            Reason::Quota => "its client has as many sessions as the list of clients allows",
         };
         let name = shared.change(|state, now| {
             // It may have got a subflow since.
@@ -165,7 +203,7 @@ impl Registry {
             self.replaced.tell(|more| {
                 tracing::warn!(
                     "session {name} of {} is ended for a new one: no subflow for {alone_for:.1?}, and {why}{more}",
-                    owner.address
+                    owner
                 );
             });
         }

@@ -11,29 +11,19 @@ use std::time::Duration;
 
 use crate::places::{Source, has_share};
 
-/// What a client has proved about itself.
-///
-/// All clients have the same key and cannot be told apart by it, so that only their addresses limit them. A key of each
-/// client will be a variant of its own, and will limit the client under every address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Identity {
-    /// It has the key that all clients of the server share.
-    SharedKey,
-}
-
-/// To whom a session belongs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Owner {
-    pub identity: Identity,
-    /// Where its first subflow came from.
-    pub address: Source,
+/// Who wants to open a session: the client under every address if clients have keys of their own, else the address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Newcomer {
+    pub owner: Source,
+    /// Sessions that it may have.
+    pub most: usize,
 }
 
 /// An open session.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tenant<T> {
     pub id: T,
-    pub owner: Owner,
+    pub owner: Source,
     /// How long it has been without a subflow; `None` while it has one.
     pub alone_for: Option<Duration>,
 }
@@ -45,6 +35,8 @@ pub(super) enum Reason {
     Full,
     /// Its client has its share of the places.
     Share,
+    /// Its client has as many sessions as it may have.
+    Quota,
 }
 
 /// What happens to a client that wants to open a session.
@@ -59,19 +51,24 @@ pub(super) enum Verdict<T> {
 }
 
 /// Judges a client that wants to open a session; `free` more are possible.
-pub(super) fn judge<T: Copy>(tenants: &[Tenant<T>], free: usize, newcomer: Owner) -> Verdict<T> {
-    let mut held: HashMap<Owner, usize> = HashMap::new();
+pub(super) fn judge<T: Copy>(tenants: &[Tenant<T>], free: usize, newcomer: &Newcomer) -> Verdict<T> {
+    let mut held: HashMap<Source, usize> = HashMap::new();
     for tenant in tenants {
         *held.entry(tenant.owner).or_default() += 1;
     }
-    let own = held.get(&newcomer).copied().unwrap_or(0);
+    let own = held.get(&newcomer.owner).copied().unwrap_or(0);
+    let has_quota = own < newcomer.most;
     // When nothing is free, this is whether it may have the place that another client's session leaves.
-    let has_share = has_share(own, free.max(1));
+    let has_share = has_quota && has_share(own, free.max(1));
     if free > 0 && has_share {
         return Verdict::Free;
     }
-    let reason = if has_share { Reason::Full } else { Reason::Share };
-    let may_go = tenants.iter().filter(|tenant| has_share || tenant.owner == newcomer);
+    let reason = match (has_quota, has_share) {
+        (false, _) => Reason::Quota,
+        (true, false) => Reason::Share,
+        (true, true) => Reason::Full,
+    };
+    let may_go = tenants.iter().filter(|tenant| has_share || tenant.owner == newcomer.owner);
     let alone = may_go.filter_map(|tenant| Some((tenant, tenant.alone_for?)));
     let first = alone.max_by_key(|(tenant, alone_for)| (held[&tenant.owner], *alone_for));
     first.map_or(Verdict::Refused(reason), |(tenant, _)| Verdict::Instead(tenant.id, reason))
@@ -81,9 +78,12 @@ pub(super) fn judge<T: Copy>(tenants: &[Tenant<T>], free: usize, newcomer: Owner
 mod tests {
     use super::*;
 
-    fn owner(host: u8) -> Owner {
-        let address = Source::of(([10, 0, 0, host], 1).into());
-        Owner { identity: Identity::SharedKey, address }
+    fn owner(host: u8) -> Source {
+        Source::of(([10, 0, 0, host], 1).into())
+    }
+
+    fn judge(tenants: &[Tenant<u32>], free: usize, owner: Source) -> Verdict<u32> {
+        super::judge(tenants, free, &Newcomer { owner, most: usize::MAX })
     }
 
     fn tenant(id: u32, host: u8, alone_s: Option<u64>) -> Tenant<u32> {
@@ -105,6 +105,17 @@ mod tests {
         tenants.extend((1000..1024).map(|id| tenant(id, 2, Some(20))));
         let Verdict::Instead(id, Reason::Full) = judge(&tenants, 0, owner(3)) else { panic!("refused") };
         assert!(id < 1000);
+    }
+
+    #[test]
+    fn a_client_with_its_quota_replaces_only_its_own_sessions() {
+        let newcomer = Newcomer { owner: owner(1), most: 2 };
+        let mut tenants = vec![tenant(1, 1, None), tenant(2, 2, Some(5))];
+        assert_eq!(super::judge(&tenants, 9, &newcomer), Verdict::Free);
+        tenants.push(tenant(3, 1, None));
+        assert_eq!(super::judge(&tenants, 9, &newcomer), Verdict::Refused(Reason::Quota));
+        tenants[0].alone_for = Some(Duration::ZERO);
+        assert_eq!(super::judge(&tenants, 9, &newcomer), Verdict::Instead(1, Reason::Quota));
     }
 
     #[test]

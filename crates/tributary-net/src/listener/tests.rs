@@ -25,7 +25,7 @@ async fn listener(common: Common) -> Listener {
 /// A connection to the listener that has sent no hello yet.
 async fn channel(listener: &Listener, common: &Common) -> Channel {
     let path = PathConfig { local: Local::Any, server: listener.addresses()[0].into(), metered: false };
-    let tls = if common.plaintext { Tls::Off } else { Tls::On(tls::client_config(&common.key).unwrap()) };
+    let tls = if common.plaintext { Tls::Off } else { Tls::On(tls::client_config(&common.keys).unwrap()) };
     protect(dial(&path, &Arc::new(common.clone()), None).await.unwrap(), &tls, common, None).await.unwrap()
 }
 
@@ -50,10 +50,11 @@ async fn joining_an_unknown_session_is_refused_with_that_reason() {
         // A session that another process opened, before the server was started again.
         let mode = if plaintext { Mode::Plaintext } else { Mode::Tls };
         let then = Binding { mode, bytes: [7; 32] };
-        let secret = SessionSecret::derive(&common.key, &then, &hello(Intent::New), &[9; 16]);
+        let secret =
+            SessionSecret::derive(common.keys.shared().unwrap(), &then, &hello(Intent::New), &[9; 16]);
         let credentials = Credentials { tag: [9; 16], secret };
         let introduction = Introduction { path: PathId(0), subflow: SubflowId(4), metered: false };
-        let error = join(&mut channel, &common, &credentials, introduction).await.unwrap_err();
+        let error = join(&mut channel, &credentials, introduction).await.unwrap_err();
         assert!(matches!(error, HandshakeError::UnknownSession), "{error}");
         assert!(error.is_session_gone() && !error.is_fatal());
     }
@@ -98,7 +99,7 @@ async fn other_refusals_do_not_hide_a_wrong_key_in_the_log() {
     log.has("does not speak TLS").await;
     let path = PathConfig { local: Local::Any, server: listener.addresses()[0].into(), metered: false };
     let stranger = Common::new(Key::from_bytes([1; 32]));
-    let tls = Tls::On(tls::client_config(&stranger.key).unwrap());
+    let tls = Tls::On(tls::client_config(&stranger.keys).unwrap());
     let stream = dial(&path, &Arc::new(stranger.clone()), None).await.unwrap();
     assert!(protect(stream, &tls, &stranger, None).await.is_err());
     log.has("wrong key").await;
@@ -111,17 +112,20 @@ async fn a_hello_signed_in_plaintext_mode_does_not_open_a_session_over_tls() {
     let listener = listener(common.clone()).await;
     let mut relay = channel(&listener, &common).await;
     let challenge = Binding { mode: Mode::Plaintext, bytes: relay.binding.bytes };
-    let signed = Auth::opening(&common.key, &challenge).seal_hello(&hello(Intent::New));
+    let signed = Auth::opening(common.keys.shared().unwrap(), &challenge).seal_hello(&hello(Intent::New));
     relay.send(&signed).await.unwrap();
     let error = relay.receive::<REPLY_LENGTH>().await.unwrap_err();
     assert!(matches!(error, HandshakeError::HungUp), "{error}");
     // The same hello opens a session on the connection for which it was made.
     let mut honest = channel(&listener, &common).await;
     let binding = honest.binding;
-    let signed = Auth::opening(&common.key, &binding).seal_hello(&hello(Intent::New));
+    let signed = Auth::opening(common.keys.shared().unwrap(), &binding).seal_hello(&hello(Intent::New));
     honest.send(&signed).await.unwrap();
     let reply = honest.receive().await.unwrap();
-    assert_eq!(Auth::opening(&common.key, &binding).open_reply(&signed, &reply).unwrap().0, Answer::Accepted);
+    assert_eq!(
+        Auth::opening(common.keys.shared().unwrap(), &binding).open_reply(&signed, &reply).unwrap().0,
+        Answer::Accepted
+    );
 }
 
 /// An attacker in the middle who does not know the key answers with their own certificate and accepts any ticket.
@@ -134,14 +138,14 @@ async fn a_client_sends_nothing_to_a_tls_server_that_does_not_prove_the_key() {
     let other = Key::from_bytes([1; 32]);
     let forging = tokio::spawn(async move {
         let (mut stream, _) = forger.accept().await.unwrap();
-        let config = tls::server_config(&other).unwrap();
+        let config = tls::server_config(&other.clone().into()).unwrap();
         let shaken = tls::accept(&mut stream, &config, |_| Ok(())).await;
         let mut more = Vec::new();
         let _ = stream.read_to_end(&mut more).await;
         (shaken.is_err(), more.len())
     });
     let common = common();
-    let tls = Tls::On(tls::client_config(&common.key).unwrap());
+    let tls = Tls::On(tls::client_config(&common.keys).unwrap());
     let refused = protect(dial(&path, &Arc::new(common.clone()), None).await.unwrap(), &tls, &common, None)
         .await
         .err()
@@ -188,4 +192,29 @@ fn a_connection_during_shutdown_does_not_deadlock_the_listener() {
     });
     told.recv_timeout(std::time::Duration::from_secs(10)).expect("the listener waits for its own lock");
     drop(client);
+}
+
+/// The client has a key of its own, and all that another client knows about its session.
+#[tokio::test]
+async fn a_client_cannot_join_another_clients_session_even_with_its_secret() {
+    use crate::clients::{Client, Clients};
+    use crate::handshake::open_session;
+    use crate::identity::PrivateKey;
+    use crate::keys::Keys;
+
+    let key = |seed| PrivateKey::from_seed([seed; 32]);
+    let listed = [2, 3].map(|seed| Client::new(&seed.to_string(), key(seed).public()));
+    let listener = listener(Common::new(Keys::Server { own: key(1), clients: Clients::new(listed) })).await;
+    let of_client = |seed| Common::new(Keys::Client { own: key(seed), server: key(1).public() });
+    let mut first = channel(&listener, &of_client(2)).await;
+    let introduction =
+        |n| Introduction { path: PathId(n), subflow: SubflowId(1 + u32::from(n)), metered: false };
+    let awaited = open_session(&mut first, introduction(0)).await.unwrap();
+    let credentials = awaited.check(&first.receive().await.unwrap()).unwrap();
+
+    let mut thief = channel(&listener, &of_client(3)).await;
+    let error = join(&mut thief, &credentials, introduction(1)).await.unwrap_err();
+    assert!(matches!(error, HandshakeError::UnknownSession), "{error}");
+    let mut owner = channel(&listener, &of_client(2)).await;
+    join(&mut owner, &credentials, introduction(2)).await.unwrap();
 }

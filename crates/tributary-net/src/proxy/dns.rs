@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use super::destination::HostName;
+use crate::destination::HostName;
 
 /// Maximum size of an answer over UDP without extensions (RFC 1035 §4.2.1).
 const MAX_ANSWER: usize = 512;

@@ -10,7 +10,6 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::destination::Destination;
 use super::drain::{Drain, Drained, Ticket};
 use super::event_log::{EventLog, EventLogConfig};
 use super::relay::{self, Peer};
@@ -21,6 +20,7 @@ use super::udp::Listening;
 use super::watch::Watch;
 use super::{PriorityRules, ProxyError, intake, names};
 use crate::config::ConnectConfig;
+use crate::destination::Destination;
 use crate::rate_limited::RateLimited;
 use crate::session::Session;
 
@@ -325,7 +325,7 @@ async fn forward(
     if stream.write_chunk(head.into()).await.is_err() {
         return;
     }
-    let Err(error) = relay::relay(tcp, stream, Peer::Application, &mut ticket).await else { return };
+    let Err(error) = relay::relay(tcp, stream, Peer::Application, None, &mut ticket).await else { return };
     tracing::debug!(%error, "connection reset");
     if let Some(meaning) = error.code().and_then(relay::meaning) {
         sessions.resets.tell(|more| tracing::warn!("connection reset: {meaning}{more}"));

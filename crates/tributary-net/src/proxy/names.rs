@@ -12,11 +12,11 @@ use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::destination::HostName;
 use super::dns::{Failure, Question, Wanted};
 use super::relay;
 use super::sessions::Sessions;
 use super::target::Head;
+use crate::destination::HostName;
 use crate::rate_limited::RateLimited;
 
 /// Limit on questions that are being answered; others are dropped, and the program asks again.

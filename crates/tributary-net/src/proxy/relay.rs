@@ -18,6 +18,7 @@ use tributary_proto::GATHER_BELOW;
 
 use super::drain::Ticket;
 use super::intake::{self, Intake};
+use super::throttle::{Throttle, Way};
 use crate::sockopt;
 use crate::stream::{Stream, StreamError};
 
@@ -124,11 +125,12 @@ pub(super) fn prepare(tcp: &TcpStream) {
     }
 }
 
-/// Carries both directions of a prepared connection to their ends.
+/// Carries both directions of a prepared connection to their ends; server: within the limits of its client.
 pub(super) async fn relay(
     mut tcp: TcpStream,
     stream: Stream,
     peer: Peer,
+    throttle: Option<&Throttle>,
     ticket: &mut Ticket,
 ) -> Result<(), RelayError> {
     let session_ended = stream.session_ended();
@@ -140,7 +142,7 @@ pub(super) async fn relay(
         let outward = async {
             tokio::select! {
                 biased;
-                outcome = take(&mut tcp_read, &mut stream_write) => match outcome {
+                outcome = take(&mut tcp_read, &mut stream_write, throttle) => match outcome {
                     Ok(()) => Ok(true),
                     Err(Side::Read(error)) => Err(RelayError::TcpRead(error)),
                     Err(Side::Write(_)) if session_ended.is_over() => Ok(false),
@@ -152,7 +154,7 @@ pub(super) async fn relay(
         let inward = async {
             tokio::select! {
                 biased;
-                outcome = carry(&mut stream_read, &mut tcp_write) => outcome.map_err(|side| match side {
+                outcome = carry(&mut stream_read, &mut tcp_write, throttle) => outcome.map_err(|side| match side {
                     Side::Read(error) => RelayError::Stream(error),
                     Side::Write(error) => RelayError::TcpWrite(error),
                 }),
@@ -189,7 +191,7 @@ pub(super) async fn relay(
 
 /// Passes on what the application writes, up to its end. Reads only as much as the session accepts, so that no data
 /// waits here in addition to the session's limit. The session copies small pieces and keeps large ones as they are.
-async fn take(from: &mut ReadHalf<'_>, to: &mut Stream) -> Result<(), Side> {
+async fn take(from: &mut ReadHalf<'_>, to: &mut Stream, throttle: Option<&Throttle>) -> Result<(), Side> {
     let (mut buffer, mut intake) = (BytesMut::new(), Intake::default());
     loop {
         from.readable().await.map_err(Side::Read)?;
@@ -204,6 +206,9 @@ async fn take(from: &mut ReadHalf<'_>, to: &mut Stream) -> Result<(), Side> {
         if read == 0 {
             return to.shutdown().await.map_err(Side::Write);
         }
+        if let Some(throttle) = throttle {
+            throttle.wait(Way::ToClient, read).await;
+        }
         if read < GATHER_BELOW {
             to.write_all(&buffer).await.map_err(Side::Write)?;
             buffer.clear();
@@ -217,8 +222,11 @@ async fn take(from: &mut ReadHalf<'_>, to: &mut Stream) -> Result<(), Side> {
 
 /// Passes on what the stream delivers, and its end. A piece is copied only if the application does not take it at once:
 /// it is part of a larger block, which the session could not use again while the application is slow.
-async fn carry(from: &mut Stream, to: &mut WriteHalf<'_>) -> Result<(), Side> {
+async fn carry(from: &mut Stream, to: &mut WriteHalf<'_>, throttle: Option<&Throttle>) -> Result<(), Side> {
     while let Some(piece) = from.read_most(BUFFER).await.map_err(|error| Side::Read(error.into()))? {
+        if let Some(throttle) = throttle {
+            throttle.wait(Way::FromClient, piece.len()).await;
+        }
         let taken = match to.try_write(&piece) {
             Ok(taken) => taken,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,

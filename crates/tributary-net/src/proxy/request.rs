@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use thiserror::Error;
 
-use super::destination::{Destination, Host};
+use crate::destination::{Destination, Host};
 
 /// Maximum size of an HTTP head.
 pub(super) const MAX_HEAD: usize = 8 << 10;

@@ -14,13 +14,13 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::PriorityRules;
-use super::destination::Destination;
 use super::drain::Ticket;
 use super::relay::{self, Peer};
 use super::request::{Outcome, RequestError, RequestReader, Step};
 use super::sessions::{Refused, Sessions};
 use super::target::Head;
 use super::watch::DestinationOpen;
+use crate::destination::Destination;
 use crate::places::{Full, Shares, Source};
 use crate::rate_limited::RateLimited;
 use crate::sockopt;
@@ -181,7 +181,7 @@ impl Requested {
     }
 
     async fn relay(&self, tcp: TcpStream, stream: Stream, ticket: &mut Ticket) {
-        if let Err(error) = relay::relay(tcp, stream, Peer::Application, ticket).await {
+        if let Err(error) = relay::relay(tcp, stream, Peer::Application, None, ticket).await {
             tracing::debug!(%error, "connection reset");
         }
     }

@@ -12,24 +12,29 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use destinations::{DestinationError, Destinations, SessionNames};
+use destinations::{Asker, DestinationError, Destinations, SessionNames};
 
-use super::allow::AllowRules;
 use super::drain::{self, Drain, Drained, Ticket};
 use super::event_log::{EventLog, EventLogConfig};
 use super::intake;
-use super::relay::{self, CODE_ENDING, CODE_NO_MEMORY, CODE_UNKNOWN_TARGET, CODE_UNREACHABLE, Peer};
+use super::relay::{
+    self, CODE_ENDING, CODE_NO_MEMORY, CODE_NOT_ALLOWED, CODE_UNKNOWN_TARGET, CODE_UNREACHABLE, Peer,
+};
 use super::target::{Head, HeadError, Target, TargetName};
+use super::throttle::{Throttle, Throttles};
 use super::udp;
 use super::watch::{DestinationOpen, Watch};
 use super::{PriorityRules, ProxyError};
+use crate::allow::AllowRules;
+use crate::clients::{self, Clients};
 use crate::config::ListenConfig;
 use crate::flow::Flow;
+use crate::identity::PublicKey;
 use crate::listener::Listener;
 use crate::places::{Full, Shares, Source};
 use crate::rate_limited::RateLimited;
 use crate::session::Session;
-use crate::shared::CODE_REPLACED;
+use crate::shared::{CODE_REPLACED, CODE_REVOKED};
 use crate::sockopt;
 use crate::stream::Stream;
 
@@ -84,8 +89,13 @@ struct Targets {
     /// Log of targets that are unreachable, and log of all other failures.
     failures: Vec<RateLimited>,
     unknown: RateLimited,
+    /// Where clients may connect to that have no rules of their own.
+    allow: AllowRules,
     destinations: Destinations,
     not_allowed: RateLimited,
+    /// The list of clients, if each has a key of its own.
+    clients: Option<Clients>,
+    throttles: Throttles,
     /// For the status: the destinations of open connections.
     watch: Watch,
     /// Connections to targets, shared by session and by client address.
@@ -105,6 +115,10 @@ enum OpenError {
     Unnamed,
     #[error("this server forwards no datagrams; see --udp")]
     NoUdp,
+    #[error("the list of clients does not let client {client} select the target `{target}`")]
+    NotForClient { client: String, target: String },
+    #[error("its client is no longer in the list of clients")]
+    Revoked,
     #[error("no memory is left for another connection of this session; see --memory")]
     NoMemory,
     #[error(
@@ -125,7 +139,8 @@ impl Server {
     /// # Errors
     /// [`ProxyError`].
     pub async fn bind(config: ServeConfig) -> Result<Self, ProxyError> {
-        let targets = Targets::new(config.targets, config.allow, config.priorities)?;
+        let clients = config.listen.common.keys.clients().cloned();
+        let targets = Targets::new(config.targets, config.allow, config.priorities, clients)?;
         let most = places_for_targets(sockopt::raise_descriptor_limit().ok());
         let mut listen = config.listen;
         let unsent = &mut listen.common.session.unsent;
@@ -188,7 +203,8 @@ impl Server {
             tokio::select! {
                 accepted = self.listener.accept() => {
                     let Some((session, from)) = accepted else { break };
-                    tracing::info!(%from, "session {} opened", name(&session));
+                    let client = session.client().map(|client| format!(" by client {}", client.name));
+                    tracing::info!(%from, "session {} opened{}", name(&session), client.unwrap_or_default());
                     self.watch.add(&session, Some(from));
                     if let Some(log) = &self.log {
                         log.follow(session.events());
@@ -222,8 +238,17 @@ async fn serve_session(
     targets: Arc<Targets>,
     connections: Arc<Drain>,
 ) -> u64 {
-    let names = SessionNames::default();
-    let sources = || [Source::of(from)].into_iter().chain(session.tag().map(Source::Session)).collect();
+    let key = session.client().map(|client| client.key);
+    let client = Arc::new(Client {
+        from,
+        key,
+        sources: [Source::of_client(key, from)]
+            .into_iter()
+            .chain(session.tag().map(Source::Session))
+            .collect(),
+        names: SessionNames::default(),
+        throttle: key.zip(targets.clients.as_ref()).map(|(key, all)| targets.throttles.of(all, key)),
+    });
     loop {
         tokio::select! {
             flow = session.accept_flow() => {
@@ -232,7 +257,7 @@ async fn serve_session(
                     flow.reset(CODE_ENDING);
                     continue;
                 }
-                tokio::spawn(serve_flow(flow, targets.clone(), sources(), connections.ticket()));
+                tokio::spawn(serve_flow(flow, targets.clone(), client.clone(), connections.ticket()));
             }
             stream = session.accept_stream() => {
                 let Ok(mut stream) = stream else { break };
@@ -240,8 +265,7 @@ async fn serve_session(
                     stream.reset(CODE_ENDING);
                     continue;
                 }
-                let client = Client { from, sources: sources(), names: names.clone() };
-                tokio::spawn(serve_stream(stream, targets.clone(), client, connections.ticket()));
+                tokio::spawn(serve_stream(stream, targets.clone(), client.clone(), connections.ticket()));
             }
             deadline = connections.closing() => return drain::close(&session, deadline).await,
         }
@@ -250,7 +274,7 @@ async fn serve_session(
     match closed.code {
         0 => tracing::info!(%from, "session {} ended", name(&session)),
         // The listener says so, at most once in ten seconds.
-        CODE_REPLACED => tracing::debug!(%from, "session {}: {closed}", name(&session)),
+        CODE_REPLACED | CODE_REVOKED => tracing::debug!(%from, "session {}: {closed}", name(&session)),
         _ => tracing::warn!(%from, "session {}: {closed}", name(&session)),
     }
     0
@@ -264,9 +288,12 @@ fn name(session: &Session) -> String {
 struct Client {
     /// The address of the session's first connection.
     from: SocketAddr,
+    /// Its key in the list of clients.
+    key: Option<PublicKey>,
     /// What its connections and lookups count for.
     sources: Vec<Source>,
     names: SessionNames,
+    throttle: Option<Arc<Throttle>>,
 }
 
 /// What a stream gets.
@@ -279,7 +306,7 @@ enum Opened {
 }
 
 /// Serves one stream of a session.
-async fn serve_stream(mut stream: Stream, targets: Arc<Targets>, client: Client, mut ticket: Ticket) {
+async fn serve_stream(mut stream: Stream, targets: Arc<Targets>, client: Arc<Client>, mut ticket: Ticket) {
     let place = targets.places.enter(&client.sources).map_err(OpenError::from);
     let place = place.and_then(|place| Ok((place, stream.carried_on().ok_or(OpenError::NoMemory)?)));
     let _place = match place {
@@ -316,20 +343,21 @@ async fn serve_stream(mut stream: Stream, targets: Arc<Targets>, client: Client,
         }
     };
     relay::prepare(&tcp);
-    if let Err(error) = relay::relay(tcp, stream, Peer::Target, &mut ticket).await {
+    if let Err(error) = relay::relay(tcp, stream, Peer::Target, client.throttle.as_deref(), &mut ticket).await
+    {
         tracing::debug!(%error, "connection reset");
     }
 }
 
 /// Serves one flow of datagrams, as [`serve_stream`]. A flow has no end that could be waited for, so it ends when the proxy begins to.
-async fn serve_flow(flow: Flow, targets: Arc<Targets>, sources: Vec<Source>, mut ticket: Ticket) {
+async fn serve_flow(flow: Flow, targets: Arc<Targets>, client: Arc<Client>, mut ticket: Ticket) {
     let served = async {
-        let _place = targets.places.enter(&sources)?;
+        let _place = targets.places.enter(&client.sources)?;
         let _memory = flow.carried_on().ok_or(OpenError::NoMemory)?;
-        let (index, address) = targets.resolve(&flow).await?;
+        let (index, address) = targets.resolve(&flow, client.key).await?;
         let unreachable =
             |error| targets.unreachable(&targets.udp[index], error, targets.targets.len() + index);
-        udp::serve(&flow, address).await.map_err(unreachable)
+        udp::serve(&flow, address, client.throttle.as_deref()).await.map_err(unreachable)
     };
     tokio::select! {
         outcome = served => {
@@ -348,14 +376,21 @@ impl OpenError {
             Self::Unreachable { .. } => CODE_UNREACHABLE,
             Self::Destination { error, .. } => error.code(),
             Self::NoMemory | Self::Crowd(_) => CODE_NO_MEMORY,
+            Self::NotForClient { .. } | Self::Revoked => CODE_NOT_ALLOWED,
             _ => CODE_UNKNOWN_TARGET,
         }
     }
 }
 
 impl Targets {
-    fn new(targets: Vec<Target>, allow: AllowRules, priorities: PriorityRules) -> Result<Self, ProxyError> {
-        if targets.is_empty() && allow.is_empty() {
+    fn new(
+        targets: Vec<Target>,
+        allow: AllowRules,
+        priorities: PriorityRules,
+        clients: Option<Clients>,
+    ) -> Result<Self, ProxyError> {
+        // The list of clients may allow destinations, later if not now.
+        if targets.is_empty() && allow.is_empty() && clients.is_none() {
             return Err(ProxyError::Targets("none was given, and no destination is allowed".to_owned()));
         }
         check_names(&targets)?;
@@ -365,8 +400,9 @@ impl Targets {
             return Err(ProxyError::Priority(problem.to_owned()));
         }
         // Applications choose the ports of allowed destinations.
-        if let Some(port) =
-            priorities.ports().find(|port| allow.is_empty() && !targets.iter().any(|t| t.port == *port))
+        if let Some(port) = priorities
+            .ports()
+            .find(|port| allow.is_empty() && clients.is_none() && !targets.iter().any(|t| t.port == *port))
         {
             let ports: Vec<u16> = targets.iter().map(|target| target.port).collect();
             return Err(ProxyError::Priority(format!(
@@ -386,8 +422,11 @@ impl Targets {
             within: CONNECT,
             failures,
             unknown: RateLimited::default(),
-            destinations: Destinations::new(allow),
+            allow,
+            destinations: Destinations::new(),
             not_allowed: RateLimited::default(),
+            clients,
+            throttles: Throttles::default(),
             watch: Watch::new(None),
             places: Shares::new(FEW_TARGETS),
         })
@@ -395,11 +434,14 @@ impl Targets {
 
     /// Does what the stream's head asks for.
     async fn open(&self, stream: &mut Stream, client: &Client) -> Result<Opened, OpenError> {
-        let asker = (&*client.names, client.sources.as_slice());
+        let entry = self.entry(client.key)?;
+        let allow = entry.as_ref().and_then(|entry| entry.allow.as_ref()).unwrap_or(&self.allow);
+        let asker = Asker { names: &client.names, sources: &client.sources, allow };
         let refused = |error| OpenError::Destination { from: client.from, error };
         match timeout(CONNECT, Head::read(stream)).await.map_err(|_| OpenError::NoHead)?? {
             Head::Target(name) => {
                 let index = find(&self.targets, name.as_ref())?;
+                check_target(entry.as_deref(), &self.targets[index])?;
                 let target = &self.targets[index];
                 stream.set_priority(self.priorities.of(target.port, target.name.as_ref(), None));
                 Ok(Opened::Target(self.connect(index).await?))
@@ -417,6 +459,12 @@ impl Targets {
         }
     }
 
+    /// The client's entry as it is now in the list; `None` when all clients have the same key.
+    fn entry(&self, key: Option<PublicKey>) -> Result<Option<Arc<clients::Client>>, OpenError> {
+        let Some((key, clients)) = key.zip(self.clients.as_ref()) else { return Ok(None) };
+        clients.find(&key).map(Some).ok_or(OpenError::Revoked)
+    }
+
     /// Connects to a target.
     async fn connect(&self, index: usize) -> Result<TcpStream, OpenError> {
         let target = &self.targets[index];
@@ -431,7 +479,11 @@ impl Targets {
     }
 
     /// The target of datagrams that is named in a flow's first datagram, and its address.
-    async fn resolve(&self, flow: &Flow) -> Result<(usize, SocketAddr), OpenError> {
+    async fn resolve(
+        &self,
+        flow: &Flow,
+        client: Option<PublicKey>,
+    ) -> Result<(usize, SocketAddr), OpenError> {
         if self.udp.is_empty() {
             return Err(OpenError::NoUdp);
         }
@@ -442,6 +494,7 @@ impl Targets {
         };
         let index = find(&self.udp, name.as_ref())?;
         let target = &self.udp[index];
+        check_target(self.entry(client)?.as_deref(), target)?;
         let found = timeout(self.within, lookup_host(address(target))).await;
         let found = found.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
         let found = found.and_then(|mut all| all.next().ok_or_else(|| std::io::ErrorKind::NotFound.into()));
@@ -467,6 +520,18 @@ fn find(targets: &[Target], name: Option<&TargetName>) -> Result<usize, OpenErro
         (None, Some(name)) => Err(OpenError::Unknown(name.clone())),
         (None, None) if targets.len() == 1 => Ok(0),
         (None, None) => Err(OpenError::Unnamed),
+    }
+}
+
+/// Whether the list of clients lets this client select the target.
+fn check_target(client: Option<&clients::Client>, target: &Target) -> Result<(), OpenError> {
+    let Some((client, allowed)) = client.and_then(|client| Some((client, client.forward.as_ref()?))) else {
+        return Ok(());
+    };
+    let name = target.name.as_ref().map(ToString::to_string).unwrap_or_default();
+    match allowed.contains(&name) {
+        true => Ok(()),
+        false => Err(OpenError::NotForClient { client: client.name.clone(), target: name }),
     }
 }
 
@@ -503,7 +568,8 @@ mod tests {
     async fn a_connection_attempt_to_a_silent_target_ends_after_the_time_limit() {
         let (_silent, address) = silent_listener().await;
         let targets = vec![address.to_string().parse().unwrap()];
-        let mut targets = Targets::new(targets, AllowRules::default(), PriorityRules::default()).unwrap();
+        let mut targets =
+            Targets::new(targets, AllowRules::default(), PriorityRules::default(), None).unwrap();
         assert_eq!(targets.within, CONNECT);
         targets.within = Duration::from_millis(100);
         let error = targets.connect(0).await.unwrap_err();

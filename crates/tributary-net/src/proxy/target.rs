@@ -11,7 +11,7 @@ use std::str::FromStr;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::destination::{Destination, Host, HostName, MAX_NAME as MAX_HOST};
+use crate::destination::{Destination, Host, HostName, MAX_NAME as MAX_HOST};
 
 /// Longest name of a target.
 const MAX_NAME: usize = 32;

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tributary_types::PathId;
 
-use super::destination::Destination;
 use crate::budget::{Budget, MemorySnapshot};
+use crate::destination::Destination;
 use crate::paths::PathState;
 use crate::session::Session;
 use crate::shared::Shared;
@@ -51,6 +51,8 @@ pub struct SessionSnapshot {
     pub session: Option<String>,
     /// Server: the address of the session's first connection.
     pub peer: Option<SocketAddr>,
+    /// Server: the client's name in the list of clients.
+    pub client: Option<String>,
     /// Streams open now: one for each proxied connection.
     pub connections: usize,
     /// Streams that count towards the limit of streams: those of `connections`, and those that are being closed.
@@ -330,6 +332,7 @@ impl Watched {
         Some(SessionSnapshot {
             session: state.name(),
             peer: self.peer,
+            client: state.client.as_ref().map(|client| client.name.clone()),
             connections: (streams.own + streams.peers - streams.ending) as usize,
             streams: (streams.own + streams.peers) as usize,
             memory: state.uses().bytes(),

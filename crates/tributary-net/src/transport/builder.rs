@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use super::{Acceptor, Connection, TransportConfig, TransportError};
 use crate::config::{Common, PathConfig};
-use crate::key::Key;
+use crate::keys::Keys;
 
 /// Settings of one end, or why its name is none.
 type Settings = Result<TransportConfig, TransportError>;
@@ -14,11 +14,11 @@ fn settings(transport: &str) -> Settings {
     Ok(TransportConfig::new(transport.parse()?))
 }
 
-fn with_key(settings: Settings, key: Key) -> Settings {
+fn with_keys(settings: Settings, keys: Keys) -> Settings {
     settings.map(|config| {
         let common = match config.common.clone() {
-            Some(common) => Common { key, ..common },
-            None => Common::new(key),
+            Some(common) => Common { keys, ..common },
+            None => Common::new(keys),
         };
         config.with_common(common)
     })
@@ -69,9 +69,9 @@ impl Connection {
 }
 
 impl ClientBuilder {
-    /// The pre-shared key; the server needs the same one. Required by sessions.
-    pub fn key(mut self, key: Key) -> Self {
-        self.settings = with_key(self.settings, key);
+    /// How the ends know each other: [`Keys::Client`], or a [`Key`](crate::Key) that both have. Required by sessions.
+    pub fn key(mut self, keys: impl Into<Keys>) -> Self {
+        self.settings = with_keys(self.settings, keys.into());
         self
     }
 
@@ -119,9 +119,9 @@ impl Acceptor {
 }
 
 impl ServerBuilder {
-    /// The pre-shared key; the clients need the same one. Required by sessions.
-    pub fn key(mut self, key: Key) -> Self {
-        self.settings = with_key(self.settings, key);
+    /// How the ends know each other: [`Keys::Server`], or a [`Key`](crate::Key) that all have. Required by sessions.
+    pub fn key(mut self, keys: impl Into<Keys>) -> Self {
+        self.settings = with_keys(self.settings, keys.into());
         self
     }
 
@@ -152,6 +152,7 @@ impl ServerBuilder {
 mod tests {
     use super::*;
     use crate::config::Local;
+    use crate::key::Key;
 
     #[tokio::test]
     async fn an_unknown_name_a_missing_key_and_a_missing_address_are_named() {
@@ -160,7 +161,7 @@ mod tests {
             Connection::client(name).path(path).connect().await.unwrap_err().to_string()
         };
         assert!(refused("sesion").await.contains("sesion"));
-        assert!(refused("session").await.contains("session needs a key"));
+        assert!(refused("session").await.contains("session needs keys"));
         assert!(matches!(Acceptor::server("tcp").bind().await, Err(TransportError::NoAddress)));
     }
 
@@ -177,7 +178,7 @@ mod tests {
         let config = builder.settings.unwrap();
         let common = config.common.clone().unwrap();
         assert!(common.plaintext && config.congestion.as_deref() == Some("reno"));
-        assert_eq!(common.key.bytes(), &[2; 32]);
+        assert_eq!(common.keys.shared().unwrap().bytes(), &[2; 32]);
         assert_eq!(config.name.to_string(), "session/min-rtt");
     }
 }

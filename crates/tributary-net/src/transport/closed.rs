@@ -4,6 +4,7 @@ use thiserror::Error;
 use tributary_proto::CODE_IDLE;
 
 use crate::error::SessionClosed;
+use crate::hello::Refusal;
 
 /// Why a connection has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -25,6 +26,9 @@ pub enum ConnectionClosed {
     /// The peer does not have the key.
     #[error("the peer does not know the key")]
     WrongKey,
+    /// The server refused it, or has ended it because its client is no longer in the list.
+    #[error("{0}")]
+    Revoked(Refusal),
     /// The peer broke the protocol, or its stack ended the connection; the library's words.
     #[error("the connection failed: {0}")]
     Failed(String),

@@ -1,6 +1,7 @@
 //! QUIC on one path (quinn) and on several (noq): authentication, and settings that both share.
 //!
-//! With a pre-shared key the certificate is self-signed and comes with a proof of the key, as in sessions. Both
+//! Ends with keys of their own use them as raw public keys, as in sessions, and a secret of the connection takes the place of
+//! the shared key. With a shared key the certificate is self-signed and comes with a proof of the key, as in sessions. Both
 //! ends then prove on the connection's first stream that they know the key, with MACs over the connection's TLS
 //! exporter (RFC 8446 §7.5), so that an attacker in the middle cannot relay them. The server's proof follows the
 //! client's, and nothing else is sent before it. With certificates TLS alone authenticates, and there is no such
@@ -23,6 +24,7 @@ use super::{TransportConfig, TransportError, system};
 use crate::config::{Local, PathConfig};
 use crate::hello::derive;
 use crate::key::Key;
+use crate::keys::Keys;
 use crate::tls;
 
 /// Label of the exporter that proofs are bound to.
@@ -37,8 +39,14 @@ const SERVER_PROOF: usize = 32;
 const CODE_WRONG_KEY: u32 = 1;
 /// Application error code of a connection that is refused because all places are taken.
 const CODE_FULL: u32 = 2;
-/// Application protocol (ALPN) of connections with a key.
-const PROTOCOL: &[u8] = b"tributary-1";
+/// Application error code of a connection whose client is not in the server's list, or no longer.
+const CODE_UNKNOWN_CLIENT: u32 = 3;
+/// Application protocols (ALPN) of connections with a shared key, and with keys of each end. So ends of different forms have no
+/// protocol in common, and say so.
+const PROTOCOL_SHARED: &[u8] = b"tributary-1";
+const PROTOCOL_OWN: &[u8] = b"tributary-own-1";
+/// What takes the place of the shared key when both ends have a key of their own.
+const EXPORTER_KEY: &[u8] = b"EXPORTER-tributary-quic-key";
 /// Bytes of the kernel's buffers of a UDP socket: 20 ms at 3 Gbit/s.
 const SOCKET_BUFFER: usize = 7 << 20;
 /// Idle timeout of a connection, as for sessions.
@@ -123,9 +131,13 @@ impl Proof {
     }
 }
 
-/// The key that authenticates the peer, if there is one; otherwise certificates do.
-fn key(config: &TransportConfig) -> Option<Key> {
-    config.certificates.is_none().then(|| config.common.as_ref().map(|common| common.key.clone())).flatten()
+/// The keys that authenticate the peer, if there are any; otherwise certificates do.
+fn keys(config: &TransportConfig) -> Option<Keys> {
+    config.certificates.is_none().then(|| config.common.as_ref().map(|common| common.keys.clone())).flatten()
+}
+
+fn protocol(keys: &Keys) -> Vec<u8> {
+    if keys.shared().is_some() { PROTOCOL_SHARED } else { PROTOCOL_OWN }.to_vec()
 }
 
 fn client_tls(config: &TransportConfig) -> Result<(Arc<rustls::ClientConfig>, String), TransportError> {
@@ -136,8 +148,8 @@ fn client_tls(config: &TransportConfig) -> Result<(Arc<rustls::ClientConfig>, St
     }
     let common = config.common.as_ref().ok_or(TransportError::NoKey("quic"))?;
     let failed = |error: rustls::Error| TransportError::Tls(error.to_string());
-    let mut tls = rustls::ClientConfig::clone(&*tls::client_config(&common.key).map_err(failed)?);
-    tls.alpn_protocols = vec![PROTOCOL.to_vec()];
+    let mut tls = rustls::ClientConfig::clone(&*tls::client_config(&common.keys).map_err(failed)?);
+    tls.alpn_protocols = vec![protocol(&common.keys)];
     Ok((Arc::new(tls), "tributary".to_owned()))
 }
 
@@ -148,8 +160,8 @@ fn server_tls(config: &TransportConfig) -> Result<Arc<rustls::ServerConfig>, Tra
     }
     let common = config.common.as_ref().ok_or(TransportError::NoKey("quic"))?;
     let failed = |error: rustls::Error| TransportError::Tls(error.to_string());
-    let mut tls = tls::server_config(&common.key).map_err(failed)?.unnamed().clone();
-    tls.alpn_protocols = vec![PROTOCOL.to_vec()];
+    let mut tls = tls::server_config(&common.keys).map_err(failed)?.unnamed().clone();
+    tls.alpn_protocols = vec![protocol(&common.keys)];
     Ok(Arc::new(tls))
 }
 

@@ -1,5 +1,8 @@
 //! Every transport on loopback through the common interface.
 
+#[cfg(feature = "quic")]
+mod keys;
+
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tributary_testing::{becomes, not_run, succeeds};

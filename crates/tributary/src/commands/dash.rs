@@ -4,7 +4,8 @@ mod play;
 
 use super::{proxy, status, stop};
 use crate::cli::UserArguments;
-use anyhow::Result;
+use crate::keys::{self, ClientList, ServerKeys};
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,13 +18,13 @@ use tributary_dash::server::{Limits, Server, ServerConfig};
 use tributary_dash::tls::Identity;
 use tributary_net::privileges::{Needs, Privileges};
 use tributary_net::transport::{Certificates, TransportConfig, TransportName};
-use tributary_net::{Common, Key};
+use tributary_net::{Common, Keys};
 use tributary_report::{Cell, Column, Table};
 
 /// MPEG-DASH: package a video, serve it, play it.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Dash {
-    Serve(ServeArguments),
+    Serve(Box<ServeArguments>),
     Package(PackageArguments),
     Play(Box<play::PlayArguments>),
 }
@@ -33,14 +34,14 @@ pub(crate) enum Dash {
 /// Listens with the kernel's MPTCP where the kernel supports it; MPTCP sockets also accept plain TCP clients. Pages
 /// of any origin may read the files (CORS). Hidden files and links that lead out of the directory are not served.
 /// SIGTERM or SIGINT ends it in order. HTTP/3 and HTTPS use the certificate of --tls-cert. Without it the server
-/// makes one and prints its fingerprint. With --key, clients that have the same key trust that certificate.
+/// makes one and prints its fingerprint; clients that have the server's public key (--key) or its shared key trust that one.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary dash serve video
   tributary dash serve video --listen 0.0.0.0:8080 --listen '[::]:8080'
   tributary dash serve video --quic 203.0.113.5:7001
   tributary dash serve video --https '[::]:443' --quic '[::]:443' --tls-cert chain.pem --tls-key key.pem
-  tributary dash serve video --session 203.0.113.5:7000 --key tributary.key")]
+  tributary dash serve video --session 203.0.113.5:7000 --key server.key --clients clients.toml")]
 pub(crate) struct ServeArguments {
     /// Directory with the manifest and the segments
     #[arg(value_name = "DIR")]
@@ -52,7 +53,7 @@ pub(crate) struct ServeArguments {
     #[arg(long)]
     tcp: bool,
     /// Address for HTTP/1.1 over Tributary sessions (the client's --transport fbdt); repeatable
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "key")]
+    #[arg(long, value_name = "ADDRESS:PORT")]
     session: Vec<SocketAddr>,
     /// Address for HTTP/1.1 and HTTP/2 over TLS; repeatable
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -61,11 +62,10 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "ADDRESS:PORT")]
     quic: Vec<SocketAddr>,
     /// Address for HTTP/1.1 over the streams of multipath QUIC (the client's --transport mpquic); repeatable
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "key")]
+    #[arg(long, value_name = "ADDRESS:PORT")]
     mpquic: Vec<SocketAddr>,
-    /// Key file of sessions and QUIC, the same at both ends (see `tributary keygen`)
-    #[arg(long, value_name = "FILE")]
-    key: Option<PathBuf>,
+    #[command(flatten)]
+    keys: ServerKeys,
     /// Certificate chain for --https and --quic, a PEM file
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -131,16 +131,22 @@ pub(crate) struct PackageArguments {
 
 pub(crate) fn run(command: Dash) -> Result<ExitCode> {
     match command {
-        Dash::Serve(arguments) => serve(arguments),
+        Dash::Serve(arguments) => serve(*arguments),
         Dash::Package(arguments) => package(arguments),
         Dash::Play(arguments) => play::run(*arguments),
     }
 }
 
 fn serve(arguments: ServeArguments) -> Result<ExitCode> {
-    let key = arguments.key.as_deref().map(Key::load).transpose()?;
-    let identity = identity(&arguments, key.as_ref())?;
-    let common = key.map(Common::new);
+    let (keys, list) = match arguments.session.is_empty() && arguments.mpquic.is_empty() {
+        true => arguments.keys.load()?,
+        false => {
+            let (keys, list) = arguments.keys.required().context("--session and --mpquic")?;
+            (Some(keys), list)
+        }
+    };
+    let identity = identity(&arguments, keys.as_ref())?;
+    let common = keys.clone().map(Common::new);
     let transport = |name: &str| -> Result<TransportConfig> {
         let mut config = TransportConfig::new(name.parse::<TransportName>()?);
         config.common.clone_from(&common);
@@ -179,6 +185,8 @@ fn serve(arguments: ServeArguments) -> Result<ExitCode> {
         [&arguments.listen, &arguments.session, &arguments.https, &arguments.quic, &arguments.mpquic];
     privileges.begin(Needs::of_ports(addresses.into_iter().flatten()))?;
     proxy::until_stopped(&privileges, async {
+        keys::say(keys.as_ref());
+        list.map(ClientList::follow).transpose()?;
         let server = Server::bind(config).await?;
         privileges.finish()?;
         announce(&names, &server.addresses(), fingerprint.as_deref(), arguments.json)?;
@@ -191,13 +199,13 @@ fn serve(arguments: ServeArguments) -> Result<ExitCode> {
 }
 
 /// The certificate of HTTPS and HTTP/3, if one of them is served.
-fn identity(arguments: &ServeArguments, key: Option<&Key>) -> Result<Option<Identity>> {
+fn identity(arguments: &ServeArguments, keys: Option<&Keys>) -> Result<Option<Identity>> {
     if arguments.https.is_empty() && arguments.quic.is_empty() {
         return Ok(None);
     }
     Ok(Some(match (&arguments.tls_cert, &arguments.tls_key) {
         (Some(certificate), Some(key)) => Identity::read(certificate, key)?,
-        _ => Identity::fresh(key)?,
+        _ => Identity::fresh(keys)?,
     }))
 }
 

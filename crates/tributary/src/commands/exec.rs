@@ -2,6 +2,7 @@
 
 use super::{proxy, status};
 use crate::cli::ExecArguments;
+use crate::keys;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -22,11 +23,12 @@ pub(crate) fn run(arguments: ExecArguments) -> Result<ExitCode> {
     if arguments.session.user.user.is_some() {
         bail!("--user: the program runs as the user who starts it");
     }
-    let config = proxy::forward_config(&arguments.paths, &arguments.session, Vec::new())?;
+    let config = proxy::forward_config(&arguments.paths, (&arguments.keys, &arguments.session), Vec::new())?;
     let drain = Duration::from_secs(arguments.session.drain);
     proxy::start_log(LOG)?;
     let runtime = proxy::plain_runtime()?;
     let outcome = runtime.block_on(async {
+        keys::say(Some(&config.connect.common.keys));
         let mut forwarder = Forwarder::bind(config).await?;
         // After the session is up, because the program waits for nothing else.
         let executable = std::env::current_exe().context("finding this program")?;

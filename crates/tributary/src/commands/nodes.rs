@@ -22,7 +22,7 @@ const REFRESH: Duration = Duration::from_secs(1);
 /// Flags of every node. Each flag is also a key of the TOML file, with `_` for `-`.
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct CommonFlags {
-    /// Key file of the flow set, the same at all nodes (see `tributary keygen`)
+    /// Key file of the flow set, the same at all nodes (see `tributary keygen --shared`)
     #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<PathBuf>,

@@ -2,6 +2,7 @@
 
 use super::{status, stop};
 use crate::cli::{ConnectArguments, ServeArguments, SessionArguments};
+use crate::keys::{self, ClientKeys, ClientList};
 use crate::paths::{self, PathArguments};
 use anyhow::{Context, Result};
 use std::io::IsTerminal;
@@ -15,7 +16,7 @@ use tributary_net::privileges::{Needs, Privileges};
 use tributary_net::proxy::{
     Entrance, EventLogConfig, ForwardConfig, Forwarder, PriorityRule, PriorityRules, ServeConfig, Server,
 };
-use tributary_net::{Common, ConnectConfig, Key, ListenConfig, Local};
+use tributary_net::{Common, ConnectConfig, Keys, ListenConfig, Local};
 
 /// Time for the first path to come up.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -30,7 +31,8 @@ const WITH_PRIORITIES: &str = "avira+fbdt";
 
 pub(crate) fn serve(arguments: ServeArguments) -> Result<ExitCode> {
     let wait = arguments.wait.map(Duration::from_secs);
-    let common = paths::with_wait(common(&arguments.session)?, wait);
+    let (keys, list) = arguments.keys.required()?;
+    let common = paths::with_wait(common(keys, &arguments.session), wait);
     let priorities = priorities(&arguments.session)?;
     let listen = ListenConfig { addresses: arguments.listen, common, limits: arguments.memory.limits() };
     let json_events = json_events(&arguments.session);
@@ -38,6 +40,8 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<ExitCode> {
     let privileges = Privileges::new(user(&arguments.session), needs(&listen.common))?;
     privileges.begin(Needs::of_ports(&listen.addresses))?;
     until_stopped(&privileges, async {
+        keys::say(Some(&listen.common.keys));
+        list.map(ClientList::follow).transpose()?;
         let allow = arguments.allow.into_iter().collect();
         let config = ServeConfig { listen, targets: arguments.forward, allow, priorities, json_events };
         let server = Server::bind(config).await?.with_udp(arguments.udp)?;
@@ -76,7 +80,7 @@ pub(crate) fn connect(arguments: ConnectArguments) -> Result<ExitCode> {
     for address in arguments.socks {
         listen.push(Entrance::requested(address, arguments.socks_remote)?);
     }
-    let config = forward_config(&arguments.paths, &arguments.session, listen)?;
+    let config = forward_config(&arguments.paths, (&arguments.keys, &arguments.session), listen)?;
     let paths = &config.connect.paths;
     let is_bound = paths.iter().any(|path| matches!(path.local, Local::Interface(_) | Local::Auto));
     let drain = Duration::from_secs(arguments.session.drain);
@@ -86,6 +90,7 @@ pub(crate) fn connect(arguments: ConnectArguments) -> Result<ExitCode> {
     let entrances = config.listen.iter().chain(&arguments.udp);
     privileges.begin(Needs::of_ports(entrances.map(|entrance| &entrance.address)))?;
     until_stopped(&privileges, async {
+        keys::say(Some(&config.connect.common.keys));
         let forwarder = Forwarder::bind(config).await?.with_udp(arguments.udp).await?;
         privileges.finish()?;
         announce(&forwarder.addresses(), arguments.json)?;
@@ -97,11 +102,11 @@ pub(crate) fn connect(arguments: ConnectArguments) -> Result<ExitCode> {
 /// The settings of a client side.
 pub(super) fn forward_config(
     paths: &PathArguments,
-    session: &SessionArguments,
+    (keys, session): (&ClientKeys, &SessionArguments),
     listen: Vec<Entrance>,
 ) -> Result<ForwardConfig> {
     let wait = paths.wait();
-    let common = paths::with_wait(common(session)?, wait);
+    let common = paths::with_wait(common(keys.required()?, session), wait);
     let connect = ConnectConfig { paths: paths.paths()?, common, timeout: CONNECT };
     Ok(ForwardConfig {
         connect,
@@ -122,8 +127,8 @@ fn priorities(arguments: &SessionArguments) -> Result<PriorityRules> {
     Ok(rules.collect::<Result<_, _>>()?)
 }
 
-fn common(arguments: &SessionArguments) -> Result<Common> {
-    let mut common = Common::new(Key::load(&arguments.key)?);
+fn common(keys: Keys, arguments: &SessionArguments) -> Common {
+    let mut common = Common::new(keys);
     let default = if arguments.priority.is_empty() { SCHEDULER } else { WITH_PRIORITIES };
     common.session.scheduler = arguments.scheduler.clone().unwrap_or_else(|| default.to_owned());
     if let Some((latency, throughput)) = arguments.weights {
@@ -133,7 +138,7 @@ fn common(arguments: &SessionArguments) -> Result<Common> {
     common.siblings = arguments.mark;
     common.plaintext = arguments.plaintext;
     common.session.unsent = Some(Duration::from_millis(arguments.buffer));
-    Ok(common)
+    common
 }
 
 /// A runtime, and the log.

@@ -2,6 +2,7 @@
 
 use super::{status, stop};
 use crate::cli::UserArguments;
+use crate::keys::{self, ClientKeys, ClientList, ServerKeys};
 use crate::paths::{self, PathArguments};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
@@ -14,7 +15,7 @@ use tributary_cli::{Progress, output, quantity};
 use tributary_net::privileges::{Needs, Privileges};
 use tributary_net::transport::SESSION_DEFAULT;
 use tributary_net::transport::{TransportConfig, TransportName};
-use tributary_net::{Common, Key, PathConfig};
+use tributary_net::{Common, Keys, PathConfig};
 use tributary_report::machine;
 use tributary_stream::tiled::{Account, ServedTiles};
 use tributary_stream::viewing::{self, DiskSource, PlayConfig, TileServer, Viewpoint};
@@ -23,7 +24,7 @@ use tributary_tiles::TiledVideo;
 /// Tiled 360° video, live: a server, and a headless viewer that measures its quality.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Stream {
-    Serve(StreamServeArguments),
+    Serve(Box<StreamServeArguments>),
     Play(Box<StreamPlayArguments>),
 }
 
@@ -33,9 +34,6 @@ pub(crate) struct TransportArguments {
     /// Transport: session or a scheduler (all paths at once), tcp, mptcp, quic or mpquic; the same at both ends
     #[arg(long, default_value = "session")]
     pub(crate) transport: String,
-    /// Key file of a session or of QUIC, the same at both ends (see `tributary keygen`)
-    #[arg(long)]
-    pub(crate) key: Option<PathBuf>,
     /// Scheduler for the data that this end sends
     #[arg(long, default_value = "fbdt")]
     pub(crate) scheduler: String,
@@ -55,13 +53,15 @@ pub(crate) struct TransportArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   tributary ingest my-equirectangular.mp4 --out tiles
-  tributary stream serve tiles --listen 203.0.113.5:7000 --key tributary.key")]
+  tributary stream serve tiles --listen 203.0.113.5:7000 --key server.key --clients clients.toml")]
 pub(crate) struct StreamServeArguments {
     /// Directory that `tributary ingest` made
     pub(crate) directory: PathBuf,
     /// Address to accept on; repeatable
     #[arg(long, required = true, num_args = 1..)]
     pub(crate) listen: Vec<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) keys: ServerKeys,
     #[command(flatten)]
     pub(crate) transport: TransportArguments,
     #[command(flatten)]
@@ -80,13 +80,16 @@ pub(crate) struct StreamServeArguments {
 /// viewport, picture by picture, with the source's.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  tributary stream play --path wlan0=203.0.113.5:7000 --path wwan0=203.0.113.5:7000 --key tributary.key \\
-      --reference tiles --head viewer.csv --seconds 30 --report viewing.html
+  tributary stream play --path wlan0=203.0.113.5:7000 --path wwan0=203.0.113.5:7000 \\
+      --server-key PUBKEY --key client.key --reference tiles --head viewer.csv --seconds 30 --report viewing.html
   tributary stream play --path any=203.0.113.5:7000 --transport tcp --allocator fix --reference tiles --json
-  tributary stream play --path auto --path wwan0,metered --server 203.0.113.5:7000 --key tributary.key --reference tiles")]
+  tributary stream play --path auto --path wwan0,metered --server 203.0.113.5:7000 \\
+      --server-key PUBKEY --key client.key --reference tiles")]
 pub(crate) struct StreamPlayArguments {
     #[command(flatten)]
     pub(crate) paths: PathArguments,
+    #[command(flatten)]
+    pub(crate) keys: ClientKeys,
     #[command(flatten)]
     pub(crate) transport: TransportArguments,
     #[command(flatten)]
@@ -110,13 +113,14 @@ pub(crate) struct StreamPlayArguments {
 
 pub(crate) fn run(command: Stream) -> Result<ExitCode> {
     match command {
-        Stream::Serve(arguments) => serve(arguments),
+        Stream::Serve(arguments) => serve(*arguments),
         Stream::Play(arguments) => play(&arguments),
     }
 }
 
 fn serve(arguments: StreamServeArguments) -> Result<ExitCode> {
-    let mut transport = transport(&arguments.transport, &[])?;
+    let (keys, list) = arguments.keys.load()?;
+    let mut transport = transport(&arguments.transport, keys, &[])?;
     if arguments.memory.memory.is_some() && !matches!(transport.name, TransportName::Session { .. }) {
         bail!("--memory limits what sessions hold; `{}` has no such limit: leave it out", transport.name);
     }
@@ -128,6 +132,8 @@ fn serve(arguments: StreamServeArguments) -> Result<ExitCode> {
     let privileges = Privileges::new(arguments.user.user.as_deref(), keep)?;
     privileges.begin(Needs::of_ports(&arguments.listen))?;
     super::proxy::limited_runtime(&privileges)?.block_on(async {
+        keys::say(transport.common.as_ref().map(|common| &common.keys));
+        list.map(ClientList::follow).transpose()?;
         let server = TileServer::bind(transport, &arguments.listen, video).await?;
         privileges.finish()?;
         super::proxy::announce(server.addresses(), json)?;
@@ -181,7 +187,7 @@ fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
     let paths = arguments.paths.paths()?;
     let locals: Vec<String> = paths.iter().map(PathConfig::local_name).collect();
     let locals: Vec<&str> = locals.iter().map(String::as_str).collect();
-    let mut transport = transport(&arguments.transport, &locals)?;
+    let mut transport = transport(&arguments.transport, arguments.keys.load()?, &locals)?;
     transport.common = transport.common.map(|common| paths::with_wait(common, arguments.paths.wait()));
     let config = PlayConfig { transport, paths };
     let mut viewer = arguments.viewer.config(arguments.seconds)?;
@@ -205,6 +211,7 @@ fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
     let named: Vec<String> = config.paths.iter().map(ToString::to_string).collect();
     let viewing = viewpoint.view(&config, arguments.reference.as_deref(), &mut report);
     let mut viewed = super::proxy::runtime()?.block_on(async {
+        keys::say(config.transport.common.as_ref().map(|common| &common.keys));
         let _shown = doing.show("stream play", named.into());
         viewing.await
     })?;
@@ -236,7 +243,7 @@ fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
 }
 
 /// The transport as the command line describes it; `paths` are the local ends of the paths.
-fn transport(arguments: &TransportArguments, paths: &[&str]) -> Result<TransportConfig> {
+fn transport(arguments: &TransportArguments, keys: Option<Keys>, paths: &[&str]) -> Result<TransportConfig> {
     let name = match paths {
         [] => arguments.transport.parse()?,
         paths => TransportName::find(&arguments.transport, None, paths)?,
@@ -249,8 +256,16 @@ fn transport(arguments: &TransportArguments, paths: &[&str]) -> Result<Transport
     };
     let mut config = TransportConfig::new(name);
     config.congestion.clone_from(&arguments.congestion);
-    if let Some(key) = &arguments.key {
-        let mut common = Common::new(Key::load(key)?);
+    if let Some(keys) = keys {
+        if keys.shared().is_none()
+            && matches!(config.name, TransportName::Tcp(_) | TransportName::Mptcp { .. })
+        {
+            bail!(
+                "`{}` authenticates nobody: leave the keys out, or take session, quic or mpquic",
+                config.name
+            );
+        }
+        let mut common = Common::new(keys);
         common.plaintext = arguments.plaintext;
         common.session.window = arguments.window as usize;
         config.common = Some(common);

@@ -105,7 +105,7 @@ fn tributary(
         serve.extend(["--listen".to_owned(), format!("{}:0", Side::Server.address(path))]);
     }
     let start = |side: Side, mut arguments: Vec<String>| {
-        arguments.extend(["--key".to_owned(), key.clone()]);
+        arguments.extend(["--shared-key".to_owned(), key.clone()]);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         Program::start(network.command(side, &program), &arguments, directory)
     };

@@ -185,7 +185,7 @@ impl Commands<'_> {
         words.extend(["dash", "play", &url, "--transport", self.transport].map(str::to_owned));
         words.extend(["--congestion", CONGESTION, "--json"].map(str::to_owned));
         if !["tcp", "mptcp"].contains(&self.transport) {
-            words.extend(["--key".to_owned(), self.place("key")]);
+            words.extend(["--shared-key".to_owned(), self.place("key")]);
         }
         if self.transport == "engine" {
             words.extend(["--controller", sdn::CONTROLLER, "--quic", &QUIC.to_string()].map(str::to_owned));
@@ -206,7 +206,9 @@ impl Commands<'_> {
     fn server(&self) -> String {
         let (title, key) = (self.place("title"), self.place("key"));
         let mut words: Vec<String> = vec![self.program()];
-        words.extend(["dash", "serve", &title, "--key", &key, "--congestion", CONGESTION].map(str::to_owned));
+        words.extend(
+            ["dash", "serve", &title, "--shared-key", &key, "--congestion", CONGESTION].map(str::to_owned),
+        );
         words.extend(["--listen".to_owned(), format!("0.0.0.0:{HTTP}")]);
         words.extend(["--quic".to_owned(), format!("{}:{QUIC}", Side::Server.address(0))]);
         for server in (0..self.paths).map(|path| Side::Server.address(path)) {

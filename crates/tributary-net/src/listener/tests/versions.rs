@@ -7,7 +7,7 @@ use crate::handshake::random;
 
 /// A ticket of this moment.
 fn ticket(mode: Mode) -> [u8; crate::ticket::TICKET_LENGTH] {
-    Ticket::new(SystemTime::now(), random().unwrap(), None).seal(&common().key, mode)
+    Ticket::new(SystemTime::now(), random().unwrap(), None).seal(common().keys.shared().unwrap(), mode)
 }
 
 /// A client of version 4 learns the server's version from the start of a reply, and the server logs the client's.
@@ -19,10 +19,12 @@ async fn an_older_client_and_its_server_name_each_others_version() {
     let _guard = tracing::subscriber::set_default(subscriber);
     let listener = listener(common()).await;
     let mut stream = TcpStream::connect(listener.addresses()[0]).await.unwrap();
-    let secured = tls::connect_as(&mut stream, &common().key, &ticket(Mode::Tls), None).await.unwrap();
-    let mut channel = secured.into_channel(stream);
+    let secured = tls::connect_as(&mut stream, common().keys.shared().unwrap(), &ticket(Mode::Tls), None)
+        .await
+        .unwrap();
+    let mut channel = secured.into_channel(stream, &common().keys).unwrap();
     let binding = channel.binding;
-    let mut old = Auth::opening(&common().key, &binding).seal_hello(&hello(Intent::New));
+    let mut old = Auth::opening(common().keys.shared().unwrap(), &binding).seal_hello(&hello(Intent::New));
     old[4] = 4;
     channel.send(&old).await.unwrap();
     let reply: [u8; REPLY_LENGTH] = channel.receive().await.unwrap();
@@ -40,7 +42,8 @@ async fn a_newer_client_is_told_the_servers_version() {
     let listener = listener(common()).await;
     let mut stream = TcpStream::connect(listener.addresses()[0]).await.unwrap();
     // For this program the answer says its own version, which is not an answer of TLS.
-    let shaken = tls::connect_as(&mut stream, &common().key, &ticket(Mode::Tls), Some(9)).await;
+    let shaken =
+        tls::connect_as(&mut stream, common().keys.shared().unwrap(), &ticket(Mode::Tls), Some(9)).await;
     assert!(matches!(shaken, Err(tls::TlsError::NotTls)));
     log.has("the client speaks wire format 9, this program 5").await;
     let plain = super::listener(Common { plaintext: true, ..common() }).await;
@@ -60,7 +63,7 @@ async fn refused_by<F: Future<Output = ()> + Send + 'static>(
     let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let path = PathConfig { local: Local::Any, server: other.local_addr().unwrap().into(), metered: false };
     tokio::spawn(async move { answer(other.accept().await.unwrap().0).await });
-    let tls = if common.plaintext { Tls::Off } else { Tls::On(tls::client_config(&common.key).unwrap()) };
+    let tls = if common.plaintext { Tls::Off } else { Tls::On(tls::client_config(&common.keys).unwrap()) };
     let stream = dial(&path, &Arc::new(common.clone()), None).await.unwrap();
     protect(stream, &tls, common, None).await.err().expect("another version")
 }
@@ -70,9 +73,9 @@ async fn a_client_names_the_version_of_an_older_and_of_a_newer_server() {
     let (told, heard) = oneshot::channel();
     let ours = common();
     let error = refused_by(&ours, |mut stream| async move {
-        let old = tls::Acceptor::of_version_4(&common().key);
+        let old = tls::Acceptor::of_version_4(common().keys.shared().unwrap());
         let secured = tls::accept(&mut stream, &old, |_| Ok(())).await.unwrap();
-        let mut channel = secured.into_channel(stream);
+        let mut channel = secured.into_channel(stream, &common().keys).unwrap();
         let _ = told.send(channel.receive::<HELLO_LENGTH>().await.unwrap());
     });
     let error = error.await;

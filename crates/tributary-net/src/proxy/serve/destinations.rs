@@ -12,9 +12,9 @@ use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::allow::{AllowRules, special};
+use crate::destination::{Destination, Host, HostName};
 use crate::places::{Full, Shares, Source};
-use crate::proxy::allow::{AllowRules, special};
-use crate::proxy::destination::{Destination, Host, HostName};
 use crate::proxy::{intake, relay};
 
 /// Limit on names that are being resolved: each one occupies a thread.
@@ -47,10 +47,19 @@ impl Names {
     }
 }
 
-/// Which destinations are allowed, and the limit on lookups.
+/// Who asks for a destination.
+#[derive(Clone, Copy)]
+pub(super) struct Asker<'a> {
+    pub names: &'a Names,
+    /// What its lookups count for.
+    pub sources: &'a [Source],
+    /// Its rules.
+    pub allow: &'a AllowRules,
+}
+
+/// The limit on lookups.
 #[derive(Debug)]
 pub(super) struct Destinations {
-    allow: AllowRules,
     lookups: Shares,
 }
 
@@ -82,22 +91,18 @@ impl DestinationError {
 }
 
 impl Destinations {
-    pub(super) fn new(allow: AllowRules) -> Self {
-        Self { allow, lookups: Shares::new(MOST_LOOKUPS) }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.allow.is_empty()
+    pub(super) fn new() -> Self {
+        Self { lookups: Shares::new(MOST_LOOKUPS) }
     }
 
     /// Connects to the destination, if it is allowed, within this time.
     pub(super) async fn connect(
         &self,
         destination: &Destination,
-        (names, sources): (&Names, &[Source]),
+        Asker { names, sources, allow }: Asker<'_>,
         within: Duration,
     ) -> Result<TcpStream, DestinationError> {
-        self.refuse_all(destination)?;
+        refuse_all(allow, destination)?;
         let Destination { host, port } = destination;
         let connecting = async {
             let (asked, addresses) = match host {
@@ -106,8 +111,8 @@ impl Destinations {
             };
             let addresses: Vec<_> = addresses.into_iter().map(|ip| SocketAddr::new(ip, *port)).collect();
             let is_allowed = |address: &SocketAddr| {
-                let of_names = asked.iter().any(|name| self.allow.allow(Some(name), *address));
-                of_names || self.allow.allow(None, *address)
+                let of_names = asked.iter().any(|name| allow.allow(Some(name), *address));
+                of_names || allow.allow(None, *address)
             };
             let judged: Vec<_> = addresses.iter().copied().filter(is_allowed).collect();
             if judged.is_empty() {
@@ -128,13 +133,13 @@ impl Destinations {
     pub(super) async fn lookup(
         &self,
         name: &HostName,
-        (names, sources): (&Names, &[Source]),
+        Asker { names, sources, allow }: Asker<'_>,
         within: Duration,
     ) -> Result<Vec<IpAddr>, DestinationError> {
-        self.refuse_all(name)?;
+        refuse_all(allow, name)?;
         let all = self.resolve(name, sources, within).await?;
         let mut addresses = all.clone();
-        addresses.retain(|address| self.allow.allow_some_port(name, *address));
+        addresses.retain(|address| allow.allow_some_port(name, *address));
         // A program that gets an address without a route here would not try the next one: its connection is accepted first.
         if addresses.iter().any(|address| has_route(*address)) {
             addresses.retain(|address| has_route(*address));
@@ -147,15 +152,6 @@ impl Destinations {
         }
         names.remember(name, &addresses);
         Ok(addresses)
-    }
-
-    /// A server without rules resolves no names either.
-    fn refuse_all(&self, what: &impl ToString) -> Result<(), DestinationError> {
-        if self.is_empty() {
-            let why = "this server allows no destinations; see --allow".to_owned();
-            return Err(DestinationError::NotAllowed { what: what.to_string(), why });
-        }
-        Ok(())
     }
 
     async fn resolve(
@@ -185,6 +181,16 @@ impl Destinations {
         }
         Ok(addresses)
     }
+}
+
+/// Without rules no names are resolved either.
+fn refuse_all(allow: &AllowRules, what: &impl ToString) -> Result<(), DestinationError> {
+    if allow.is_empty() {
+        let why =
+            "this server allows the client no destinations; see --allow and the list of clients".to_owned();
+        return Err(DestinationError::NotAllowed { what: what.to_string(), why });
+    }
+    Ok(())
 }
 
 /// Whether packets to this address have a route. Nothing is sent.
@@ -230,8 +236,8 @@ mod tests {
 
     const WITHIN: Duration = Duration::from_secs(60);
 
-    fn destinations(rules: &[&str]) -> Destinations {
-        Destinations::new(rules.iter().map(|rule| rule.parse::<crate::proxy::AllowRule>().unwrap()).collect())
+    fn rules(rules: &[&str]) -> AllowRules {
+        rules.iter().map(|rule| rule.parse::<crate::proxy::AllowRule>().unwrap()).collect()
     }
 
     fn to(host: &str, port: u16) -> Destination {
@@ -242,14 +248,11 @@ mod tests {
     async fn a_name_is_judged_by_its_address() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (names, sources) = (Names::default(), []);
+        let names = Names::default();
         let attempt = async |rule: &str, host: &str, port: u16| {
-            let destinations = destinations(&[rule]);
-            destinations
-                .connect(&to(host, port), (&names, &sources), WITHIN)
-                .await
-                .map(drop)
-                .map_err(|e| e.code())
+            let asker = Asker { names: &names, sources: &[], allow: &rules(&[rule]) };
+            let connected = Destinations::new().connect(&to(host, port), asker, WITHIN).await;
+            connected.map(drop).map_err(|e| e.code())
         };
         // `localhost` stands for a name of an attacker that leads to the server itself.
         assert_eq!(attempt("any", "localhost", port).await, Err(relay::CODE_NOT_ALLOWED));
@@ -269,12 +272,16 @@ mod tests {
     async fn only_addresses_that_are_allowed_are_told() {
         let names = Names::default();
         let name: HostName = "localhost".parse().unwrap();
-        let error = destinations(&["any"]).lookup(&name, (&names, &[]), WITHIN).await.unwrap_err();
+        let lookup = async |allowed: &[&str]| {
+            let asker = Asker { names: &names, sources: &[], allow: &rules(allowed) };
+            Destinations::new().lookup(&name, asker, WITHIN).await
+        };
+        let error = lookup(&["any"]).await.unwrap_err();
         assert_eq!(error.code(), relay::CODE_NOT_ALLOWED);
         assert!(error.to_string().contains("loopback"), "{error}");
-        let found = destinations(&["127.0.0.1:80"]).lookup(&name, (&names, &[]), WITHIN).await.unwrap();
+        let found = lookup(&["127.0.0.1:80"]).await.unwrap();
         assert_eq!(encode(&found), [0, 1, 4, 127, 0, 0, 1]);
-        let error = destinations(&[]).lookup(&name, (&names, &[]), WITHIN).await.unwrap_err();
+        let error = lookup(&[]).await.unwrap_err();
         assert!(error.to_string().contains("--allow"), "{error}");
     }
 

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use rustls::pki_types::CertificateDer;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -15,13 +16,17 @@ use super::super::super::{
 };
 use super::super::incoming::{HandshakePlaces, Place, Refusals};
 use super::super::{
-    CLIENT_PROOF, CODE_FULL, CODE_WRONG_KEY, EXPORTER, Handshake, Proof, SERVER_PROOF, bound, client_tls,
-    key, routes, server_tls,
+    CLIENT_PROOF, CODE_FULL, CODE_UNKNOWN_CLIENT, CODE_WRONG_KEY, EXPORTER, EXPORTER_KEY, Handshake, Proof,
+    SERVER_PROOF, bound, client_tls, keys, routes, server_tls,
 };
 use super::library::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
 use super::library::{self, ConnectionError};
+use crate::clients::Changed;
 use crate::config::{Limits, PathConfig};
+use crate::hello::{Form, HelloError, Peer, Refusal};
+use crate::identity::PublicKey;
 use crate::key::Key;
+use crate::keys::Keys;
 use crate::places::{Held, Shares, Source};
 
 /// A connection. At a server it also holds one of the places for connections.
@@ -46,6 +51,9 @@ fn ended(error: ConnectionError) -> TransportError {
         ConnectionError::ApplicationClosed(close) if close.error_code == CODE_WRONG_KEY.into() => {
             TransportError::WrongKey
         }
+        ConnectionError::ApplicationClosed(close) if close.error_code == CODE_UNKNOWN_CLIENT.into() => {
+            Refusal::UnknownClient.into()
+        }
         _ => failed(error),
     }
 }
@@ -55,6 +63,9 @@ fn closed(error: ConnectionError) -> ConnectionClosed {
     match error {
         ConnectionError::ApplicationClosed(close) if close.error_code == CODE_WRONG_KEY.into() => {
             ConnectionClosed::WrongKey
+        }
+        ConnectionError::ApplicationClosed(close) if close.error_code == CODE_UNKNOWN_CLIENT.into() => {
+            ConnectionClosed::Revoked(Refusal::UnknownClient)
         }
         ConnectionError::ApplicationClosed(close) => ConnectionClosed::Closed {
             code: close.error_code.into_inner(),
@@ -72,6 +83,27 @@ fn is_of_tls(code: u64) -> bool {
     (0x100..0x200).contains(&code)
 }
 
+/// The alert no_application_protocol (RFC 7301 §3.2): the ends have other forms of keys.
+const NO_PROTOCOL: u64 = 0x178;
+
+/// Client: why the handshake failed.
+fn unshaken(error: ConnectionError, keys: Option<&Keys>) -> TransportError {
+    match (error, keys) {
+        (ConnectionError::ConnectionClosed(close), Some(keys))
+            if u64::from(close.error_code) == NO_PROTOCOL =>
+        {
+            let form = if keys.shared().is_some() { Form::Own } else { Form::Shared };
+            HelloError::OtherForm { peer: Peer::Server, form }.into()
+        }
+        // TLS refused the key that the server showed, or the certificate, because the proof of the shared key is wrong.
+        (ConnectionError::TransportError(error), Some(keys)) if is_of_tls(error.code.into()) => match keys {
+            Keys::Client { server, .. } => TransportError::WrongServer(*server),
+            _ => TransportError::WrongKey,
+        },
+        (error, _) => ended(error),
+    }
+}
+
 pub(in super::super::super) async fn connect(
     config: &TransportConfig,
     paths: &[PathConfig],
@@ -86,18 +118,12 @@ pub(in super::super::super) async fn connect(
     let endpoint = super::client_endpoint(&routes)?;
     let connecting = endpoint.connect_with(client, routes[0].server, &server_name).map_err(failed)?;
     let shaking = async {
-        let key = key(config);
-        let early = config.early && key.is_none();
+        let keys = keys(config);
+        let early = config.early && keys.is_none();
         let begun = super::begun(connecting, early).await;
-        let (connection, handshake) = begun.map_err(|error| match error {
-            // TLS refused the certificate, because the server's proof of the key is wrong.
-            ConnectionError::TransportError(error) if key.is_some() && is_of_tls(error.code.into()) => {
-                TransportError::WrongKey
-            }
-            error => ended(error),
-        })?;
-        if let Some(key) = key {
-            prove(&connection, &key).await?;
+        let (connection, handshake) = begun.map_err(|error| unshaken(error, keys.as_ref()))?;
+        if let Some(keys) = keys {
+            prove(&connection, &keys).await?;
         }
         Ok::<_, TransportError>((connection, handshake))
     };
@@ -107,16 +133,29 @@ pub(in super::super::super) async fn connect(
     Ok(Connection { connection, handshake, endpoint: Some(endpoint), finishing, _slot: None })
 }
 
-fn proof(connection: &library::Connection, key: &Key) -> Result<Proof, TransportError> {
-    let mut binding = [0; 32];
-    let exported = connection.export_keying_material(&mut binding, EXPORTER, &[]);
-    exported.map_err(|_| TransportError::Tls("no keying material can be exported".to_owned()))?;
-    Ok(Proof::new(key, &binding))
+fn proof(connection: &library::Connection, keys: &Keys) -> Result<Proof, TransportError> {
+    let export = |label| {
+        let mut bytes = [0; 32];
+        let exported = connection.export_keying_material(&mut bytes, label, &[]);
+        exported.map_err(|_| TransportError::Tls("no keying material can be exported".to_owned()))?;
+        Ok::<_, TransportError>(bytes)
+    };
+    let binding = export(EXPORTER)?;
+    match keys.shared() {
+        Some(key) => Ok(Proof::new(key, &binding)),
+        None => Ok(Proof::new(&Key::from_bytes(export(EXPORTER_KEY)?), &binding)),
+    }
+}
+
+/// Server: the key that the client showed in the handshake, as a raw public key.
+fn client_key(connection: &library::Connection) -> Option<PublicKey> {
+    let shown = connection.peer_identity()?.downcast::<Vec<CertificateDer<'static>>>().ok()?;
+    PublicKey::from_spki(shown.first()?)
 }
 
 /// Client: proves that it has the key, and checks the server's proof.
-async fn prove(connection: &library::Connection, key: &Key) -> Result<(), TransportError> {
-    let proof = proof(connection, key)?;
+async fn prove(connection: &library::Connection, keys: &Keys) -> Result<(), TransportError> {
+    let proof = proof(connection, keys)?;
     let exchange = async {
         let (mut send, mut recv) = connection.open_bi().await.ok()?;
         send.write_all(&proof.client()).await.ok()?;
@@ -134,8 +173,15 @@ async fn prove(connection: &library::Connection, key: &Key) -> Result<(), Transp
 }
 
 /// Server: checks the client's proof and sends its own.
-async fn check(connection: &library::Connection, key: &Key) -> Result<(), TransportError> {
-    let proof = proof(connection, key)?;
+async fn check(connection: &library::Connection, keys: &Keys) -> Result<Option<PublicKey>, TransportError> {
+    let client = keys.clients().and_then(|_| client_key(connection));
+    if let Some(clients) = keys.clients()
+        && client.is_none_or(|client| clients.find(&client).is_none())
+    {
+        connection.close(CODE_UNKNOWN_CLIENT.into(), Refusal::UnknownClient.to_string().as_bytes());
+        return Err(Refusal::UnknownClient.into());
+    }
+    let proof = proof(connection, keys)?;
     let (mut send, mut recv) = connection.accept_bi().await.map_err(ended)?;
     let claimed = recv.read_to_end(CLIENT_PROOF).await.map_err(failed)?;
     if !proof.is_client(&claimed) {
@@ -143,7 +189,8 @@ async fn check(connection: &library::Connection, key: &Key) -> Result<(), Transp
         return Err(TransportError::WrongKey);
     }
     send.write_all(&proof.server()).await.map_err(failed)?;
-    send.shutdown().await.map_err(failed)
+    send.shutdown().await.map_err(failed)?;
+    Ok(client)
 }
 
 impl Connection {
@@ -171,6 +218,11 @@ impl Connection {
         let local = self.endpoint.as_ref().and_then(|endpoint| endpoint.local_addr().ok());
         let paths = super::path_stats(&self.connection, local.map(|local| local.ip()));
         TransportStats { paths, ..TransportStats::default() }
+    }
+
+    pub(in super::super::super) fn client(&self) -> Option<PublicKey> {
+        // Only a server's connection has no endpoint of its own.
+        self.endpoint.is_none().then(|| client_key(&self.connection)).flatten()
     }
 
     pub(in super::super::super) fn handshake(&self) -> &Handshake {
@@ -202,7 +254,7 @@ type Fresh = mpsc::Sender<(super::super::super::Connection, SocketAddr)>;
 /// State shared by all addresses of a listener.
 #[derive(Clone)]
 struct Server {
-    key: Option<Key>,
+    keys: Option<Keys>,
     early: bool,
     limits: Limits,
     /// Connections that are served.
@@ -222,7 +274,7 @@ pub(in super::super::super) fn listen(
     settings.transport_config(Arc::new(super::settings(config.congestion.as_deref())?));
     let (tell, fresh) = mpsc::channel(config.limits.sessions.max(1));
     let server = Server {
-        key: key(config),
+        keys: keys(config),
         early: config.early,
         limits: config.limits,
         places: Shares::new(config.limits.sessions),
@@ -265,12 +317,12 @@ async fn shake(incoming: library::Incoming, from: SocketAddr, server: &Server, p
         begun = tokio::time::timeout_at(until, begin(incoming, server)) => begun,
         () = place.displaced() => return server.refusals.displaced(from),
     };
-    let (connection, mut handshake) = match begun {
+    let (connection, mut handshake, client) = match begun {
         Ok(Ok(begun)) => begun,
         Ok(Err(error)) => return server.refusals.failed(from, &error),
         Err(_) => return server.refusals.late(from, server.limits.handshake),
     };
-    let slot = match server.places.enter(&[Source::of(from)]) {
+    let slot = match server.places.enter(&[Source::of_client(client, from)]) {
         Ok(slot) => slot,
         Err(full) => {
             connection.close(CODE_FULL.into(), full.to_string().as_bytes());
@@ -284,6 +336,9 @@ async fn shake(incoming: library::Incoming, from: SocketAddr, server: &Server, p
         finishing: TaskTracker::new(),
         _slot: Some(Arc::new(slot)),
     };
+    if let (Some(client), Some(clients)) = (client, server.keys.as_ref().and_then(Keys::clients)) {
+        tokio::spawn(end_when_revoked(connection.clone(), client, clients.changes()));
+    }
     // If the acceptor has been dropped, the connection ends.
     let _ = server.tell.send((super::seam(accepted), from)).await;
     if tokio::time::timeout_at(until, handshake.over()).await.is_err() {
@@ -295,15 +350,26 @@ async fn shake(incoming: library::Incoming, from: SocketAddr, server: &Server, p
 async fn begin(
     incoming: library::Incoming,
     server: &Server,
-) -> Result<(library::Connection, Handshake), TransportError> {
+) -> Result<(library::Connection, Handshake, Option<PublicKey>), TransportError> {
     let mut connecting = incoming.accept().map_err(ended)?;
-    let early = server.early && server.key.is_none();
+    let early = server.early && server.keys.is_none();
     let early = early && knows_the_peer(&mut connecting).await?;
     let (connection, handshake) = super::begun(connecting, early).await.map_err(ended)?;
-    if let Some(key) = &server.key {
-        check(&connection, key).await?;
+    let client = match &server.keys {
+        Some(keys) => check(&connection, keys).await?,
+        None => None,
+    };
+    Ok((connection, handshake, client))
+}
+
+/// Server: closes the connection when its client is no longer in the list.
+async fn end_when_revoked(connection: library::Connection, client: PublicKey, mut changes: Changed) {
+    tokio::select! {
+        () = changes.revoked(&client) => {
+            connection.close(CODE_UNKNOWN_CLIENT.into(), b"the server's operator has revoked this client's key");
+        }
+        _ = connection.closed() => {}
     }
-    Ok((connection, handshake))
 }
 
 /// Server: waits until the client's first TLS message has arrived, and returns whether its transport parameters are known.

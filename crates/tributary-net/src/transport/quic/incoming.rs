@@ -107,7 +107,7 @@ pub(super) struct Refusals {
 impl Refusals {
     pub(super) fn failed(&self, from: SocketAddr, error: &TransportError) {
         let limited = match error {
-            TransportError::WrongKey => &self.wrong_keys,
+            TransportError::WrongKey | TransportError::Refused(_) => &self.wrong_keys,
             _ => &self.failed,
         };
         limited.tell(|more| tracing::info!(%from, "connection refused: {error}{more}"));

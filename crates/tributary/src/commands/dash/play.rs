@@ -1,6 +1,7 @@
 //! `tributary dash play`.
 
 use super::super::{proxy, status};
+use crate::keys::{self, ClientKeys};
 use crate::paths;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -14,7 +15,7 @@ use tributary_dash::client::{
 use tributary_dash::controller::Token;
 use tributary_dash::tls::Trust;
 use tributary_net::transport::{Certificates, TransportConfig, TransportName};
-use tributary_net::{Common, Key};
+use tributary_net::{Common, Keys};
 use tributary_player::PlayState;
 use tributary_player::abr;
 use tributary_player::dash::play::{Counting, Event, Loaded, Settings};
@@ -26,18 +27,18 @@ use tributary_report::{HtmlReport, KeyFigure, RunInfo, Series, TimeSeries, Tone}
 ///
 /// Video only, in real time; a bitrate rule chooses the quality, with abandonment of downloads and CMCD. With
 /// `--transport engine` the decision engine chooses between QUIC and MPTCP from a path controller's measurements, and
-/// can move to QUIC during playback; `--quic PORT` is the server's port for HTTP/3. `--ca`, `--pin`, `--key` or
-/// `--insecure` selects the servers that are trusted over HTTP/3.
+/// can move to QUIC during playback; `--quic PORT` is the server's port for HTTP/3. `--ca`, `--pin`, the keys
+/// or `--insecure` selects the servers that are trusted over HTTP/3.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary dash play http://127.0.0.1:8080/manifest.mpd
   tributary dash play http://127.0.0.1:8080/manifest.mpd --rule bola --seconds 60 --report play.html
-  tributary dash play http://203.0.113.5:8080/manifest.mpd --transport fbdt --key tributary.key \\
+  tributary dash play http://203.0.113.5:8080/manifest.mpd --transport fbdt --server-key PUBKEY --key client.key \\
       --path wlan0=203.0.113.5:7000 --path wwan0=203.0.113.5:7000
-  tributary dash play http://203.0.113.5:8080/manifest.mpd --transport fbdt --key tributary.key --path auto
+  tributary dash play http://203.0.113.5:8080/manifest.mpd --transport fbdt --shared-key shared.key --path auto
   tributary dash play https://203.0.113.5:7001/manifest.mpd --transport quic --pin SHA256
   tributary dash play http://10.0.1.1:8080/manifest.mpd --transport engine --controller http://127.0.0.1:8181 \\
-      --controller-token FILE --quic 7001 --key tributary.key --json")]
+      --controller-token FILE --quic 7001 --server-key PUBKEY --key client.key --json")]
 pub(crate) struct PlayArguments {
     /// The manifest: http://HOST:PORT/PATH; with --transport quic https://, too
     #[arg(value_name = "URL")]
@@ -53,9 +54,8 @@ pub(crate) struct PlayArguments {
     /// Sessions: give up when no path is up for this many seconds, at least three [default: 30]
     #[arg(long, value_name = "SECONDS", value_parser = quantity::long_seconds_in(1..=86_400))]
     wait: Option<u64>,
-    /// Key file of sessions and QUIC, the same at both ends (see `tributary keygen`)
-    #[arg(long, value_name = "FILE")]
-    key: Option<PathBuf>,
+    #[command(flatten)]
+    keys: ClientKeys,
     /// URL of the path controller, for --transport engine
     #[arg(long, value_name = "URL", required_if_eq("transport", "engine"))]
     controller: Option<String>,
@@ -106,9 +106,10 @@ pub(crate) struct PlayArguments {
 }
 
 pub(super) fn run(arguments: PlayArguments) -> Result<ExitCode> {
+    let keys = arguments.keys.load()?;
     let config = ClientConfig {
         url: arguments.url.clone(),
-        transport: transport(&arguments)?,
+        transport: transport(&arguments, keys.clone())?,
         rule: arguments.rule.clone(),
         settings: Settings {
             capacity: Duration::from_secs(arguments.buffer),
@@ -126,6 +127,7 @@ pub(super) fn run(arguments: PlayArguments) -> Result<ExitCode> {
         doing.at(share(playback), &words(playback));
     };
     let outcome = proxy::runtime()?.block_on(async {
+        keys::say(keys.as_ref());
         let _shown = doing.show("dash play", arguments.url.clone().into());
         client::play(config, &mut watch).await
     })?;
@@ -156,11 +158,10 @@ pub(super) fn run(arguments: PlayArguments) -> Result<ExitCode> {
     }
 }
 
-fn transport(arguments: &PlayArguments) -> Result<TransportChoice> {
+fn transport(arguments: &PlayArguments, keys: Option<Keys>) -> Result<TransportChoice> {
     let server = server(&arguments.url)?;
-    let key = arguments.key.as_deref().map(Key::load).transpose()?;
     if let ("engine", Some(controller)) = (arguments.transport.as_str(), &arguments.controller) {
-        let certificates = |port| Ok::<_, anyhow::Error>((port, certificates(arguments, key.as_ref())?));
+        let certificates = |port| Ok::<_, anyhow::Error>((port, certificates(arguments, keys.as_ref())?));
         return Ok(TransportChoice::Engine(Box::new(Steering {
             controller: controller.clone(),
             token: controller_token(arguments).as_deref().map(token).transpose()?,
@@ -176,10 +177,10 @@ fn transport(arguments: &PlayArguments) -> Result<TransportChoice> {
     let mut config = TransportConfig::new(arguments.transport.parse::<TransportName>()?);
     config.congestion.clone_from(&arguments.congestion);
     if matches!(config.name, TransportName::Quic(_)) {
-        config.certificates = Some(certificates(arguments, key.as_ref())?);
+        config.certificates = Some(certificates(arguments, keys.as_ref())?);
     }
     let wait = arguments.wait.map(Duration::from_secs);
-    config.common = key.map(|key| paths::with_wait(Common::new(key), wait));
+    config.common = keys.map(|keys| paths::with_wait(Common::new(keys), wait));
     Ok(TransportChoice::One(Box::new(TransportPaths { config, paths })))
 }
 
@@ -197,14 +198,15 @@ fn token(file: &Path) -> Result<Token> {
 }
 
 /// The servers to trust over HTTP/3.
-fn certificates(arguments: &PlayArguments, key: Option<&Key>) -> Result<Certificates> {
-    let trust = match (&arguments.ca, &arguments.pin, key) {
+fn certificates(arguments: &PlayArguments, keys: Option<&Keys>) -> Result<Certificates> {
+    let trust = match (&arguments.ca, &arguments.pin, keys) {
         (Some(file), ..) => Trust::File(file.clone()),
         (None, Some(pin), _) => Trust::pin(pin)?,
         _ if arguments.insecure => Trust::Anybody,
-        (None, None, Some(key)) => Trust::Key(key.clone()),
+        (None, None, Some(keys)) => Trust::Keys(keys.clone()),
         _ => bail!(
-            "HTTP/3 must authenticate the server: give --ca FILE, --pin SHA256, --key FILE or --insecure"
+            "HTTP/3 must authenticate the server: give --ca FILE, --pin SHA256, --server-key PUBKEY and \
+             --key FILE, --shared-key FILE, or --insecure"
         ),
     };
     let server = server(&arguments.url)?;

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 /// Maximum length of a name (RFC 1035 §2.3.4), without the last dot.
-pub(super) const MAX_NAME: usize = 253;
+pub(crate) const MAX_NAME: usize = 253;
 /// Maximum length of a label (RFC 1035 §2.3.4).
 const MAX_LABEL: usize = 63;
 

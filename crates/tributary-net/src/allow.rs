@@ -12,7 +12,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use super::destination::HostName;
+use crate::destination::HostName;
 
 /// Blocks of addresses that are not public: first address, length of the prefix, what they are.
 const BLOCKS: &[(IpAddr, u8, &str)] = &[
@@ -47,7 +47,7 @@ const fn six(a: u16, b: u16) -> IpAddr {
 }
 
 /// What kind of address it is, if it is not public: "a private", "a loopback" ….
-pub(super) fn special(address: IpAddr) -> Option<&'static str> {
+pub(crate) fn special(address: IpAddr) -> Option<&'static str> {
     block(judged(address)).map(|(_, what)| what)
 }
 
