@@ -98,7 +98,7 @@ fn the_pathways_of_avira_are_measured_judged_and_drawn_the_same_each_time() {
         ..Selection::default()
     };
     let outcome = twice(&paper, &selection);
-    assert_eq!(outcome.samples.len(), 42);
+    assert_eq!(outcome.samples.len(), 48);
     for sample in &outcome.samples {
         let one = |name: &str| sample.metrics[name][0];
         let sum: f64 = sample.metrics["subflow_bytes"].iter().sum();
@@ -112,7 +112,7 @@ fn the_pathways_of_avira_are_measured_judged_and_drawn_the_same_each_time() {
         assert!(one("prioritised") > 0.0, "{sample:?}");
     }
     let claims = &outcome.reproduction.claims;
-    assert_eq!(claims.len(), 26, "{claims:#?}");
+    assert_eq!(claims.len(), 29, "{claims:#?}");
     assert!(claims.iter().all(|claim| claim.measured.is_some()), "{claims:#?}");
     let page = Page::new(&paper, &outcome).html();
     assert!(page.contains("Table II") && page.contains("Figure 5: traffic of each subflow"));
