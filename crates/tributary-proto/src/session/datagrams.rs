@@ -229,20 +229,10 @@ impl Session {
         else {
             return Ok(());
         };
-        let Some(stream) = self.receive.get_mut(&id) else { return Ok(()) };
-        let end = offset + u64::from(length);
-        if at == 0 && end > stream.limit {
-            return Err(ProtocolError::CreditExceeded(id));
-        }
-        if at == 0 && !stream.sees(end, false) {
-            return Err(ProtocolError::EndMoved(id));
-        }
-        if stream.stopped || stream.reset.is_some() {
-            let numbered = stream.settle();
-            self.throw_away(numbered);
-            self.collect(id);
+        if !self.takes_payload(id, at, (offset + u64::from(length), false))? {
             return Ok(());
         }
+        let Some(stream) = self.receive.get_mut(&id) else { return Ok(()) };
         let before = stream.ahead();
         let readable = if let SegmentKind::Datagrams { in_order, .. } = head.kind {
             let Some(subflow) = self.subflows.get_mut(&on) else { return Ok(()) };

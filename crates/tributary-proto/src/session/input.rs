@@ -341,28 +341,41 @@ impl Session {
         at: u32,
         piece: Bytes,
     ) -> Result<(), ProtocolError> {
-        let Some(stream) = self.receive.get_mut(&id) else { return Ok(()) };
-        let end = offset + u64::from(length);
-        if at == 0 {
-            if end > stream.limit {
-                return Err(ProtocolError::CreditExceeded(id));
-            }
-            if !stream.sees(end, fin) {
-                return Err(ProtocolError::EndMoved(id));
-            }
-        }
-        if stream.stopped || stream.reset.is_some() {
-            let numbered = stream.settle();
-            self.throw_away(numbered);
-            self.collect(id);
+        if !self.takes_payload(id, at, (offset + u64::from(length), fin))? {
             return Ok(());
         }
+        let Some(stream) = self.receive.get_mut(&id) else { return Ok(()) };
         let before = stream.ahead();
         let incoming = stream.insert(offset + u64::from(at), piece.clone(), &mut self.pins);
         self.ahead = self.ahead + stream.ahead() - before;
         let ended = stream.at_end();
         self.stats.duplicates += (piece.len() - incoming.new) as u64;
         self.took(id, incoming.new as u64, incoming.readable || ended)
+    }
+
+    /// Whether a stream takes the piece that begins `at` bytes into a segment. With the first piece its credit and its end are
+    /// checked against the segment's `end`, which is the stream's with `fin`. If nobody reads the stream, the segment counts as
+    /// used and read.
+    pub(super) fn takes_payload(
+        &mut self,
+        id: StreamId,
+        at: u32,
+        (end, fin): (u64, bool),
+    ) -> Result<bool, ProtocolError> {
+        let Some(stream) = self.receive.get_mut(&id) else { return Ok(false) };
+        if at == 0 && end > stream.limit {
+            return Err(ProtocolError::CreditExceeded(id));
+        }
+        if at == 0 && !stream.sees(end, fin) {
+            return Err(ProtocolError::EndMoved(id));
+        }
+        let reads = !stream.stopped && stream.reset.is_none();
+        if !reads {
+            let numbered = stream.settle();
+            self.throw_away(numbered);
+            self.collect(id);
+        }
+        Ok(reads)
     }
 
     /// A stream has taken this many new bytes.
