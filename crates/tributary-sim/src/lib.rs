@@ -17,6 +17,7 @@ mod packet;
 pub mod pcap;
 pub mod qlog;
 mod quic;
+mod quic_in_session;
 mod receive_autotune;
 pub mod run;
 mod session;
@@ -35,6 +36,7 @@ pub use quic::{
     MultipathQuicTransport, Protection, QuicConfig, QuicEnd, QuicError, QuicPath, QuicTransport,
     quic_controllers,
 };
+pub use quic_in_session::{InnerError, QuicInSession};
 pub use session::{SessionConfig, SessionTransport, script};
 pub use tcp::{LossDetection, Pipe, TcpConfig, TcpError, TcpInfo, TcpSocket, TcpState, TcpTransport};
 pub use transport::{Application, Counters, Endpoint, Notice, PathSample, StreamKey, Transport};

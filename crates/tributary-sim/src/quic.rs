@@ -16,6 +16,7 @@ mod quinn;
 mod random;
 mod stack;
 
+pub(crate) use config::HEADERS;
 pub use config::{QuicConfig, QuicError, QuicPath};
 pub use control::quic_controllers;
 pub use crypto::Protection;

@@ -33,6 +33,7 @@ use crate::host::Host;
 use crate::id::HostId;
 use crate::multipath::MultipathError;
 use crate::quic::QuicError;
+use crate::quic_in_session::InnerError;
 use crate::transport::Endpoint;
 use crate::workload::{self, Terms};
 use crate::world::{World, WorldError};
@@ -99,6 +100,9 @@ pub struct Options {
     pub credit: Option<u64>,
     /// The kernel's TCP, also under MPTCP and sessions.
     pub tcp: TcpEra,
+    /// Congestion control of a QUIC connection that carries the workloads in one flow of datagrams of the session; `None`: they
+    /// use the session's streams.
+    pub inner_quic: Option<String>,
     /// No workload begins before this time; transports connect at once. If it covers the handshakes,
     /// connections are up when the workload begins, as in the emulator.
     pub begin: Duration,
@@ -115,6 +119,7 @@ impl Default for Options {
             unsent: None,
             credit: None,
             tcp: TcpEra::default(),
+            inner_quic: None,
             begin: Duration::ZERO,
         }
     }
@@ -160,6 +165,15 @@ pub enum RunError {
     /// The run was stopped.
     #[error(transparent)]
     World(#[from] WorldError),
+}
+
+impl From<InnerError> for RunError {
+    fn from(error: InnerError) -> Self {
+        match error {
+            InnerError::Session(error) => error.into(),
+            InnerError::Quic(error) => error.into(),
+        }
+    }
 }
 
 /// The place of a connection in the world.
@@ -230,11 +244,18 @@ impl Cell {
                 format!("`{name}` has only one: leave it out, or take mptcp or session"),
             );
         }
-        if self.options.window.is_some() && !matches!(self.transport, TransportName::Session { .. }) {
-            let problem = format!(
-                "is a setting of sessions, and `{name}` is not a session: leave it out, or take session"
-            );
-            return refuse("window", problem);
+        let of_sessions =
+            [("window", self.options.window.is_some()), ("inner_quic", self.options.inner_quic.is_some())];
+        for (field, _) in of_sessions.into_iter().filter(|(_, is_set)| *is_set) {
+            if !matches!(self.transport, TransportName::Session { .. }) {
+                let problem = format!(
+                    "is a setting of sessions, and `{name}` is not a session: leave it out, or take session"
+                );
+                return refuse(field, problem);
+            }
+        }
+        if let Some(inner) = &self.options.inner_quic {
+            choice::check_quic_congestion(inner)?;
         }
         Ok(())
     }

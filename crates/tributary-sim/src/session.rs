@@ -156,6 +156,13 @@ impl SessionTransport {
         self.recorder.start()
     }
 
+    /// Lets a transport above change the session; `None` before there is one.
+    pub(crate) fn change<T>(&mut self, act: impl FnOnce(&mut Session) -> T) -> Option<T> {
+        let session = self.session.as_mut()?;
+        self.dirty = true;
+        Some(act(session))
+    }
+
     /// Number of subflows that are up.
     #[must_use]
     pub fn subflows(&self) -> usize {

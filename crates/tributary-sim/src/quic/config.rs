@@ -10,7 +10,7 @@ use super::crypto::Protection;
 use crate::id::RouteId;
 
 /// Bytes of IPv4 and UDP headers.
-pub(super) const HEADERS: u32 = 28;
+pub(crate) const HEADERS: u32 = 28;
 
 /// Least UDP payload of a QUIC path (RFC 9000 §14).
 const LEAST_DATAGRAM: u16 = 1200;

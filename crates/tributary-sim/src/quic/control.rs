@@ -70,7 +70,7 @@ impl Maker {
         family.views.push(controller.view());
         drop(family);
         Driven {
-            says: Says::of(controller.as_ref()),
+            says: Says::of(controller.as_ref(), setup.mss),
             controller: Mutex::new(controller),
             maker: self.clone(),
             member,
@@ -110,9 +110,10 @@ struct Says {
 }
 
 impl Says {
-    fn of(controller: &dyn CongestionController) -> Self {
+    fn of(controller: &dyn CongestionController, mss: u64) -> Self {
         Self {
-            window: controller.window(),
+            // RFC 9002 §7.2. With less, QUIC crates send nothing that is acknowledged, and no acknowledgement with it.
+            window: controller.window().max(2 * mss),
             threshold: Some(controller.slow_start_threshold()).filter(|bytes| *bytes != u64::MAX),
             pacing_rate: controller.pacing_rate().map(|rate| rate.as_bps() / 8),
         }
@@ -243,7 +244,7 @@ impl Driven {
     fn alone(&mut self, tell: impl FnOnce(&mut dyn CongestionController)) {
         let controller = self.controller.get_mut().unwrap_or_else(PoisonError::into_inner);
         tell(controller.as_mut());
-        self.says = Says::of(controller.as_ref());
+        self.says = Says::of(controller.as_ref(), self.setup.mss);
     }
 
     fn tell(&mut self, tell: impl FnOnce(&mut dyn CongestionController, Siblings<'_>)) {
@@ -253,7 +254,7 @@ impl Driven {
         family.views[own] = controller.view();
         tell(controller.as_mut(), Siblings::new(&family.views, own));
         family.views[own] = controller.view();
-        self.says = Says::of(controller.as_ref());
+        self.says = Says::of(controller.as_ref(), self.setup.mss);
     }
 }
 

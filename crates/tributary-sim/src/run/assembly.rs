@@ -9,6 +9,7 @@ use crate::id::RouteId;
 use crate::mptcp::{MptcpConfig, MptcpTransport};
 use crate::multipath::{self, SubflowPath};
 use crate::quic::{MultipathQuicTransport, QuicConfig, QuicPath, QuicTransport};
+use crate::quic_in_session::QuicInSession;
 use crate::session::{SessionConfig, SessionTransport};
 use crate::tcp::{LossDetection, TcpConfig, TcpTransport};
 use crate::transport::Transport;
@@ -69,6 +70,11 @@ impl Blueprint<'_> {
                 let early = self.early;
                 let config =
                     SessionConfig { session, tcp, congestion, seed, early, ..SessionConfig::default() };
+                if let Some(controller) = &self.options.inner_quic {
+                    let quic = QuicConfig { controller: controller.clone(), ..self.quic() };
+                    let (client, server) = QuicInSession::pair(&config, &quic, &self.paths)?;
+                    return Ok(Assembly::new(client, server));
+                }
                 let (client, server) = SessionTransport::pair(&config, &self.paths)?;
                 Assembly::new(client, server)
             }

@@ -13,10 +13,10 @@ pub(super) fn check(
     scenario: &Scenario,
     congestion: &str,
 ) -> Result<(), UnknownName> {
-    if !transport.is_quic() {
+    if transport.is_quic() {
+        check_quic_congestion(congestion)?;
+    } else {
         check_tcp_congestion(congestion)?;
-    } else if !quic_controllers().contains(&congestion) {
-        return Err(UnknownName::new("congestion control of QUIC", congestion, quic_controllers()));
     }
     transport.check(&scenario.path_names())
 }
@@ -27,6 +27,16 @@ pub(super) fn check(
 /// [`UnknownName`] lists the known names.
 pub fn check_congestion(name: &str) -> Result<(), UnknownName> {
     if quic_controllers().contains(&name) { Ok(()) } else { check_tcp_congestion(name) }
+}
+
+/// Refuses a congestion control that QUIC does not support.
+pub(super) fn check_quic_congestion(name: &str) -> Result<(), UnknownName> {
+    let known = quic_controllers();
+    if known.contains(&name) {
+        Ok(())
+    } else {
+        Err(UnknownName::new("congestion control of QUIC", name, known))
+    }
 }
 
 /// Refuses a congestion control that TCP does not support.

@@ -214,7 +214,9 @@ impl SessionTransport {
                     self.end(now, at, abort);
                 }
             }
-            Event::StreamOpened(id) => self.notices.push_back(Notice::Opened(u64::from(id.0))),
+            Event::StreamOpened(id) | Event::FlowOpened(id) => {
+                self.notices.push_back(Notice::Opened(u64::from(id.0)))
+            }
             Event::StreamReadable(id) => self.notices.push_back(Notice::Readable(u64::from(id.0))),
             Event::StreamWritable(id) => self.notices.push_back(Notice::Writable(u64::from(id.0))),
             Event::MessageExpired { stream, messages, .. } => {
