@@ -23,6 +23,7 @@ use tributary_types::{Bitrate, DataSeq, DataSize, Instant, PathId, SubflowId};
 
 pub use crate::send::SegmentCopy;
 use crate::send::SendBuffer;
+use crate::wire::SegmentKind;
 pub use classifier::{Weights, WeightsError};
 pub use numbered_stream::NumberedStream;
 pub use prioritised::{PriorityChoice, PriorityDecision};
@@ -59,6 +60,9 @@ pub struct SubflowView {
     pub rate: Option<Bitrate>,
     /// The same, averaged over a second.
     pub long_rate: Option<Bitrate>,
+    /// The higher of these two, so that a moment with little to send does not lower it; before it is measured, the best rate
+    /// of the last seconds, and only then what the congestion window allows, which may be far more than the path carries.
+    pub sustained_rate: Option<Bitrate>,
     /// When the oldest unacknowledged segment was handed over.
     pub oldest_sent: Option<Instant>,
     /// Silent: nothing has been acknowledged for much longer than usual.
@@ -84,6 +88,20 @@ impl SubflowView {
         self.expect(|rate| {
             (self.least_delay + time_for(rate, bytes)).max(time_for(rate, self.in_flight + bytes))
         })
+    }
+
+    /// As [`Self::arrival`], by the sustained rate: for data that arrives in bursts and does not fill the paths all the time.
+    #[must_use]
+    pub fn sustained_arrival(&self, bytes: u64) -> Duration {
+        Self { rate: self.sustained_rate, ..*self }.arrival(bytes)
+    }
+
+    /// As [`Self::arrival`] for data that fills no path: the rate is what the congestion window allows, and not the little that
+    /// was sent.
+    #[must_use]
+    pub fn unloaded_arrival(&self, bytes: u64) -> Duration {
+        let rate = self.rate.max(Bitrate::of(DataSize::from_bytes(self.cwnd), self.srtt));
+        (self.least_delay + time_for(rate, bytes)).max(time_for(rate, self.in_flight + bytes))
     }
 
     /// A time by the recent rate. If that is over [`LONG_ARRIVAL`], the time by the rate over a second if that is less, but at
@@ -193,6 +211,19 @@ impl<'a> WindowView<'a> {
     #[must_use]
     pub fn available_prioritised(&self) -> u64 {
         self.send.available_prioritised()
+    }
+
+    /// Bytes that no subflow has taken, numbered or not, within credit.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        self.send.untaken() as u64 + self.available()
+    }
+
+    /// Whether the segment has datagrams that are delivered in order.
+    #[must_use]
+    pub fn is_flow_in_order(&self, seq: DataSeq) -> bool {
+        let kind = self.send.segment(seq).map(|segment| segment.head.kind);
+        matches!(kind, Some(SegmentKind::Datagrams { in_order: true, .. }))
     }
 
     /// Bytes written and not numbered, regardless of credit.

@@ -442,6 +442,11 @@ impl Subflow {
             delivered: self.delivered(),
             rate,
             long_rate: over(RecentRate::LONG).or(rate),
+            sustained_rate: over(RecentRate::SPAN)
+                .max(over(RecentRate::LONG))
+                .or(self.rate.max(best))
+                .or_else(|| self.speed.best(now))
+                .or_else(|| self.window_rate()),
             oldest_sent: self.oldest_sent(),
             silent: self.silent,
             rank: 0,

@@ -24,6 +24,7 @@ fn view(id: u32, rng: &mut Rng) -> SubflowView {
         delivered: 0,
         rate: Some(Bitrate::from_mbps(10 + rng.below(400))),
         long_rate: None,
+        sustained_rate: None,
         oldest_sent: None,
         silent: false,
         rank: id as u8,

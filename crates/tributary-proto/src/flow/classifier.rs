@@ -4,8 +4,8 @@
 //!
 //! - *Sparse*: less than [`SPARSE`] in every one of the last ten intervals. Games, calls, DNS, acknowledgements of a slow transfer. A new flow
 //!   is sparse until it has sent more, as in flow queueing (RFC 8290 §3.2), so its first packets never wait behind bulk.
-//! - *Constant rate*: over [`STEADY`] intervals no interval has more than [`PEAK`] times the mean, none is empty, the mean is
-//!   at most [`SHARE`] of the session's rate, and its queue has dropped and marked nothing meanwhile. Video and audio at a fixed rate.
+//! - *Constant rate*: over [`STEADY`] intervals no interval has more than [`PEAK`] times the mean, none is empty, the newer half
+//!   has at most 5/8 of the bytes, the mean is at most [`SHARE`] of the session's rate, and its queue has dropped and marked nothing meanwhile. Video and audio at a fixed rate.
 //! - *Bulk*: the rest. A transfer with congestion control sends in bursts, grows, and fills the queue.
 
 use core::time::Duration;
@@ -92,9 +92,13 @@ impl Classifier {
         }
         let mean = self.intervals.iter().sum::<u64>() / STEADY as u64;
         let steady = self.steady == STEADY && most <= PEAK * mean && !self.intervals.contains(&0);
+        // A transfer that has just begun grows.
+        let newest: u64 =
+            (1..=STEADY / 2).map(|back| self.intervals[(self.at + STEADY - back) % STEADY]).sum();
+        let grows = newest * 8 > mean * STEADY as u64 * 5;
         let fits = Bitrate::of(DataSize::from_bytes(mean), INTERVAL)
             .is_some_and(|mean| mean.as_bps() <= rate.as_bps() / SHARE);
-        if steady && fits { Traffic::ConstantRate } else { Traffic::Bulk }
+        if steady && fits && !grows { Traffic::ConstantRate } else { Traffic::Bulk }
     }
 }
 
@@ -138,6 +142,16 @@ mod tests {
         assert!(all(&seen[..5], Traffic::Sparse) && all(&seen[6..], Traffic::Bulk));
         // After a pause it begins anew.
         assert_eq!(send(&mut flow, 12_000, 1, 1200, 2000), [Traffic::Sparse]);
+    }
+
+    #[test]
+    fn a_transfer_that_grows_is_bulk_although_it_is_still_slow() {
+        let mut flow = Classifier::new(Instant::ZERO);
+        // Doubles every 400 ms, from 0.6 Mbit/s.
+        for (ms, gap) in [(0, 16_000), (400, 8000), (800, 4000), (1200, 2000)] {
+            let seen = send(&mut flow, ms, 400, 1200, gap);
+            assert!(!seen.contains(&Traffic::ConstantRate), "{ms}");
+        }
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! what is needed later, and at the end of the data they meet. Beyond the paper: "later" is a time ([`LEAD`]) instead of
 //! the end of a window; late segments that block delivery are reinjected ahead
 //! of new data; a silent subflow gets nothing until it delivers again; near the end of the data a subflow declines a
-//! segment that another would deliver sooner.
+//! segment that another would deliver sooner. Datagrams in order have a queue too short for a lead: a slower subflow takes one
+//! only if it arrives before the others would get to it.
 
 use core::time::Duration;
 
@@ -39,6 +40,10 @@ const LEAD: Duration = Duration::from_millis(30);
 /// A subflow with data in flight takes no segment that would arrive more than this after the others' next one. Otherwise all
 /// credit would be numbered for a subflow that stands still.
 const FARTHEST: Duration = Duration::from_secs(2);
+/// How much sooner than the others would deliver a segment of datagrams in order must arrive on a slower subflow.
+const FLOW_MARGIN: Duration = Duration::from_millis(5);
+/// Bytes of such a segment.
+const FLOW_SEGMENT: u64 = 8 << 10;
 /// Free segments at most.
 const MOST_FREE: u64 = 1 << 16;
 /// A bulk segment carries what all subflows together send in half a millisecond, within these bounds in bytes.
@@ -199,8 +204,7 @@ impl Fbdt {
     /// the lowest free segment. The other one leaves as many free segments below its own as the first one sends in the
     /// difference of the two sums.
     fn takes(of: &SubflowView, window: &WindowView<'_>, all: &[SubflowView]) -> Takes {
-        let segments = (window.end().0 - window.first().0).max(1);
-        let average = (window.unacknowledged() / segments).max(1);
+        let average = average_segment(window);
         let arrival = of.arrival(average);
         // The others' rates are averaged over about the time that the segment takes. A short pause of the others
         // must not move urgent data to a slow subflow.
@@ -224,6 +228,28 @@ impl Fbdt {
         let most = reach(window, all).max(bytes(arrival.saturating_sub(soonest)));
         Takes::After(bytes((arrival + lead(of)).saturating_sub(front)).min(most) / average)
     }
+}
+
+/// As [`Fbdt::takes`] for datagrams in order. Their queue is shorter than the lead of a slow subflow, and their sender answers to
+/// round trips: a segment that holds up the delivery lowers its rate, and then less waits, and more is held up. So a slower subflow
+/// takes one only if the others need longer for what waits, and then the one that they would reach when it arrives.
+fn flow_takes(of: &SubflowView, window: &WindowView<'_>, all: &[SubflowView]) -> Takes {
+    let others = || all.iter().filter(|s| !s.silent && s.id != of.id);
+    let arrival = of.sustained_arrival(FLOW_SEGMENT);
+    let soonest = others().map(|s| s.sustained_arrival(FLOW_SEGMENT)).min();
+    let Some(soonest) = soonest.filter(|soonest| *soonest < arrival) else { return Takes::After(0) };
+    let together = Bitrate::from_bps(others().filter_map(|s| s.sustained_rate).map(Bitrate::as_bps).sum());
+    let waiting = together.time_for(DataSize::from_bytes(window.waiting())).unwrap_or_default();
+    if soonest + waiting < arrival + FLOW_MARGIN {
+        return Takes::Nowhere;
+    }
+    Takes::After(together.size_in(arrival - soonest).as_bytes() / average_segment(window))
+}
+
+/// Mean bytes of the segments that are numbered and not acknowledged, at least one.
+fn average_segment(window: &WindowView<'_>) -> u64 {
+    let segments = (window.end().0 - window.first().0).max(1);
+    (window.unacknowledged() / segments).max(1)
 }
 
 /// Bytes that a lead may be ahead: the subflows' bandwidth-delay products, within one and four windows.
@@ -280,8 +306,10 @@ impl Scheduler for Fbdt {
         }
         self.wants_more = false;
         let more = window.available() > 0;
+        let of_flow = self.free.lowest().is_some_and(|seq| window.is_flow_in_order(seq));
+        let takes = if of_flow { flow_takes } else { Self::takes };
         for subflow in open() {
-            let below = match Self::takes(subflow, window, subflows) {
+            let below = match takes(subflow, window, subflows) {
                 Takes::After(below) if !more || below < self.free.len() => below,
                 Takes::TooFar => continue,
                 Takes::After(_) | Takes::Nowhere => {

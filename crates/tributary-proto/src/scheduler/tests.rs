@@ -53,6 +53,7 @@ impl Driver {
             delivered: 0,
             rate: self.rng.chance(0.7).then(|| Bitrate::from_mbps(5 + self.rng.below(300))),
             long_rate: None,
+            sustained_rate: None,
             oldest_sent: None,
             silent: false,
             rank: 0,

@@ -129,15 +129,9 @@ impl Session {
                 flow.stats.marked += 1;
                 Sent::Marked
             }
-            // Traffic at its own rate does not answer to a loss.
-            Verdict::Signal | Verdict::Queue if !full => {
-                if verdict == Verdict::Queue || flow.classifier.traffic() != Traffic::Bulk {
-                    return Sent::Queued;
-                }
-                flow.classifier.met_congestion();
-                flow.stats.dropped += 1;
-                Sent::Dropped
-            }
+            // Without ECN the bound is the only signal: a slower path helps only while there is a queue that is longer than its
+            // way, and early losses would keep the queue shorter than that.
+            Verdict::Signal | Verdict::Queue if !full => Sent::Queued,
             _ => {
                 flow.classifier.met_congestion();
                 flow.stats.dropped += 1;

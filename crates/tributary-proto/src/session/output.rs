@@ -227,7 +227,17 @@ impl Session {
         }
         self.expire_messages(now);
         let id = self.send.next_urgent_flow()?;
-        if self.send.number_urgently(id) { self.urgent_segment(now) } else { None }
+        if !self.send.number_urgently(id) {
+            return None;
+        }
+        // A flow that is not bulk fills no path, so the rate that was measured with it says nothing: by that rate a slower path
+        // may seem better, and the order changes.
+        let seq = self.send.next_urgent()?;
+        let bytes = self.send.segment(seq)?.payload.len() as u64;
+        let open = self.views.iter().filter(|view| view.room > 0);
+        let onto = open.min_by_key(|view| (view.silent, view.unloaded_arrival(bytes), view.rank))?.id;
+        self.send.urgent_sent();
+        Some(self.transmit(now, seq, onto, false))
     }
 
     fn urgent_segment(&mut self, now: Instant) -> Option<Transmit> {

@@ -207,6 +207,7 @@ impl Subflow {
             delivered: self.delivered(),
             rate,
             long_rate: rate,
+            sustained_rate: rate,
             oldest_sent: self.outstanding.front().map(|o| o.at),
             silent: if buffered { self.stale } else { info.timeouts_in_a_row > 0 },
             rank: 0,

@@ -23,6 +23,7 @@ fn view(id: u32, srtt: u64, mbps: u64) -> SubflowView {
         delivered: 0,
         rate: Some(Bitrate::from_mbps(mbps)),
         long_rate: None,
+        sustained_rate: None,
         oldest_sent: None,
         silent: false,
         rank: 0,

@@ -86,6 +86,7 @@ fn view(in_flight: u64, rate: u64, oldest_sent: Option<Instant>) -> SubflowView 
         delivered: 0,
         rate: Some(Bitrate::from_bps(rate)),
         long_rate: None,
+        sustained_rate: None,
         oldest_sent,
         silent: false,
         rank: 0,

@@ -35,6 +35,7 @@ pub(in crate::scheduler) fn view(id: u32, srtt_ms: u64, room: usize) -> SubflowV
         delivered: 0,
         rate: None,
         long_rate: None,
+        sustained_rate: None,
         oldest_sent: None,
         silent: false,
         rank: 0,

@@ -27,6 +27,7 @@ fn view(id: u32, rtt: u64, room: usize) -> SubflowView {
         delivered: 0,
         rate: Some(Bitrate::from_mbps(100)),
         long_rate: None,
+        sustained_rate: None,
         oldest_sent: None,
         silent: false,
         rank: id as u8,
