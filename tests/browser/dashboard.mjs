@@ -1,7 +1,7 @@
 // The page of `tributary status --web` in Chromium: compares what it shows with `tributary status --json` while a radio of a
 // running proxy disappears and comes back. Usage, in a network namespace of its own: node dashboard.mjs PROGRAM SCREENSHOT
 import { execFileSync, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, get } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -103,14 +103,21 @@ let browser;
 try {
   network();
   await new Promise((done) => origin.listen(0, '127.0.0.1', done));
-  const key = join(directory, 'key');
-  execFileSync(program, ['keygen', '--out', key]);
+  const [serverKey, clientKey] = ['server.key', 'client.key'].map((name) => {
+    const file = join(directory, name);
+    execFileSync(program, ['keygen', '--out', file]);
+    return { file, pub: execFileSync(program, ['pubkey', file], { encoding: 'utf8' }).trim() };
+  });
+  const clients = join(directory, 'clients.toml');
+  writeFileSync(clients, `[[client]]\nname = "headset"\nkey = "${clientKey.pub}"\n`, { mode: 0o600 });
   const target = `127.0.0.1:${origin.address().port}`;
-  const server = await start('serve', '--listen', '10.9.9.1:0', '--forward', target, '--key', key);
+  const ofServer = ['--key', serverKey.file, '--clients', clients];
+  const server = await start('serve', '--listen', '10.9.9.1:0', '--forward', target, ...ofServer);
   const [address] = server.answer.listening;
   const radios = ['10.9.0.2', '10.9.1.2'].map((local) => `${local}=${address}`);
   const paths = radios.flatMap((radio) => ['--path', radio]);
-  const client = await start('connect', ...paths, '--listen', '127.0.0.1:0', '--key', key);
+  const ofClient = ['--key', clientKey.file, '--server-key', serverKey.pub];
+  const client = await start('connect', ...paths, '--listen', '127.0.0.1:0', ...ofClient);
   const download = get(`http://${client.answer.listening[0]}/`, (answer) => answer.resume());
   const web = await start('status', '--web');
   browser = await chromium.launch({
