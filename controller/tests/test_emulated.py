@@ -152,7 +152,8 @@ def test_the_decision_engine_plays_over_the_kernels_mptcp_on_both_paths(
 ) -> None:
     key = site.parent / "key"
     subprocess.run([program, "keygen", "--shared", "--out", key], check=True, capture_output=True)
-    server = f"exec '{program}' dash serve '{site}' --listen 0.0.0.0:8080 --quic 10.77.1.1:7001 --shared-key '{key}' >&2"
+    serve = f"'{program}' dash serve '{site}' --listen 0.0.0.0:8080 --quic 10.77.1.1:7001"
+    server = f"exec {serve} --shared-key '{key}' >&2"
     status, found, errors = emulated(laboratory, site, server, [PLAY, program, key])
     assert status == 0, errors
     outcome = found["outcome"]
