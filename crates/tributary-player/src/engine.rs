@@ -302,8 +302,8 @@ impl Engine {
         decided.into_iter().map(|decided| self.decided(now, decided, paths, conditions.level)).collect()
     }
 
-    /// Sets that the transport before is in use: the last one that was chosen could not be connected. The paths that
-    /// it would have added are tried again later.
+    /// The transport that was chosen last could not be connected: the one before it stays in use. The paths that the new
+    /// one would have added are tried again later.
     pub fn set_back(&mut self, now: Instant) {
         self.transport = self.before.clone();
         for known in self.paths.iter_mut().filter(|known| known.used) {
@@ -314,7 +314,7 @@ impl Engine {
         }
     }
 
-    /// Sets that TCP is in use, which is not controlled.
+    /// TCP is in use now. The engine does not control it.
     pub fn set_tcp(&mut self) {
         self.transport = Transport::Tcp;
     }

@@ -134,7 +134,7 @@ pub struct Session {
     close_reason: String,
     paths: Paths,
     subflows: BTreeMap<SubflowId, Subflow>,
-    /// The newest thousand identifiers of subflows: one that was used names no other subflow.
+    /// The newest thousand subflow identifiers that were used. None is used twice.
     used_subflows: BTreeSet<SubflowId>,
     scheduler: Box<dyn Scheduler>,
     views: Vec<SubflowView>,

@@ -1,7 +1,7 @@
 //! QUIC inside a session: a connection of `quinn-proto` whose datagrams a flow of the product's session carries.
 //!
-//! Both machines are the product's or the crate's own; the way between the QUIC end and the session's end takes no time, as on
-//! one computer. The QUIC connection sees one path. Model: `docs/models/session-in-simulator.md`.
+//! Session and QUIC are the real state machines. A datagram passes between them without delay, as within one computer. The QUIC
+//! connection sees one path. Model: `docs/models/session-in-simulator.md`.
 
 use core::fmt::Debug;
 

@@ -12,8 +12,8 @@ use tokio::io::unix::AsyncFd;
 
 use crate::sockopt::readiness;
 
-/// Waits for changes of one file. Its directory is watched, because editors replace files. A directory that is replaced
-/// itself, or a link to the file in another one, is not noticed.
+/// Waits for changes of one file. Its directory is watched, because editors replace files. Not noticed: that the
+/// directory itself is replaced, or that a link's target in another directory changes.
 #[derive(Debug)]
 pub struct FileChanges {
     queue: AsyncFd<OwnedFd>,

@@ -1,5 +1,5 @@
-//! A server's driver whose arrivals are those of a script. What it queues is taken before it is written. Its subflows have
-//! sockets that carry nothing, so that all but the kernel's answers is the driver that programs run.
+//! The real driver of a server, fed from a script instead of from sockets. What it queues is taken before it is written. Its
+//! subflows have sockets that carry nothing; only the kernel's answers are missing.
 
 use std::io;
 use std::sync::Arc;

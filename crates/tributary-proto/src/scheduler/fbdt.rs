@@ -40,7 +40,7 @@ const LEAD: Duration = Duration::from_millis(30);
 /// A subflow with data in flight takes no segment that would arrive more than this after the others' next one. Otherwise all
 /// credit would be numbered for a subflow that stands still.
 const FARTHEST: Duration = Duration::from_secs(2);
-/// How much sooner than the others would deliver a segment of datagrams in order must arrive on a slower subflow.
+/// A slower subflow takes a segment of datagrams in order if it arrives there this much sooner than on the others.
 const FLOW_MARGIN: Duration = Duration::from_millis(5);
 /// Bytes of such a segment.
 const FLOW_SEGMENT: u64 = 8 << 10;

@@ -202,7 +202,7 @@ mod tests {
         let taken = queue.take(1 << 16).unwrap();
         assert_eq!((taken.1, contents(taken)), (at(101), vec![3, 4]));
         assert_eq!(queue.expire(at(1000)), (0, 0));
-        // One that may be sent for long is not dropped with one that may not.
+        // An expired datagram does not take the one before it, with a later deadline, along.
         for (n, deadline) in [(5, 60_000), (6, 1000)] {
             queue.push(&[n; 100], Ecn::NotCapable, at(deadline));
         }

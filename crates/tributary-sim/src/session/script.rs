@@ -1,5 +1,5 @@
-//! A record of what a session's driver was given and what it did with it, turn by turn. With the same arrivals another driver
-//! must do the same: the test of `tests/tests/drivers.rs` gives them to the driver on sockets.
+//! A record of what a session's driver was given and what it did with it, turn by turn. `tests/tests/drivers.rs` gives
+//! the same arrivals to the driver on sockets, which must do the same.
 
 use std::cell::RefCell;
 use std::rc::Rc;
