@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -131,7 +131,7 @@ impl ClientList {
                 self.file.display()
             );
         }
-        tracing::info!("{} clients in {}", self.clients.count(), self.file.display());
+        tracing::info!("{} lists clients: {}", self.file.display(), self.clients.count());
         tokio::spawn(self.follow_until_the_end(hangup, changes.ok()));
         Ok(())
     }
@@ -169,9 +169,9 @@ impl ClientList {
                     names => names.join(", "),
                 };
                 tracing::info!(
-                    "{} clients in {}; added: {}; changed: {}; revoked: {}",
-                    self.clients.count(),
+                    "{} lists clients: {}; added: {}; changed: {}; revoked: {}",
                     self.file.display(),
+                    self.clients.count(),
                     names(&added),
                     names(&changed),
                     names(&revoked)
@@ -229,6 +229,9 @@ pub(crate) fn keygen(arguments: &KeygenArguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    if file.as_ref().is_err_and(|error| error.kind() == ErrorKind::AlreadyExists) {
+        bail!("{} exists, and a key is never overwritten; choose another name", path.display());
+    }
     file.and_then(|mut file| file.write_all(line.as_bytes()).and_then(|()| file.write_all(b"\n")))
         .with_context(|| format!("cannot write the key to {}", path.display()))?;
     if arguments.json {
