@@ -1,10 +1,13 @@
 //! The process that starts the program and holds the namespace's sockets.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{
+    self,
+    ErrorKind::{BrokenPipe, ConnectionReset},
+};
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, Signal};
@@ -55,9 +58,15 @@ impl Program {
             socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).map_err(io::Error::from)?;
         // Standard input is the only descriptor that can be given without unsafe code; the program's own follows.
         let child = inside.args(program).stdin(theirs).spawn()?;
+        // The command keeps its end open, and the end of the process would not be seen.
+        inside.stdin(Stdio::null());
         let program = Self { child, channel };
-        channel::send(&program.channel, "stdin", &[rustix::stdio::stdin()])?;
-        let (text, descriptors) = channel::receive(&program.channel)?;
+        let sent = channel::send(&program.channel, "stdin", &[rustix::stdio::stdin()]);
+        let (text, descriptors) = match sent.and_then(|()| channel::receive(&program.channel)) {
+            // The process has ended without having read that.
+            Err(error) if matches!(error.kind(), BrokenPipe | ConnectionReset) => Default::default(),
+            answer => answer?,
+        };
         let Some(count) = text.strip_prefix(READY).and_then(|count| count.trim().parse::<usize>().ok())
         else {
             let text =
@@ -96,4 +105,15 @@ pub fn signal(child: u32, number: i32) -> io::Result<()> {
     let pid = i32::try_from(child).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
     let signal = Signal::from_named_raw(number).ok_or(io::ErrorKind::InvalidInput)?;
     Ok(rustix::process::kill_process(pid, signal)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_ends_at_once_is_an_error() {
+        let error = Program::start(&mut Command::new("true"), &["program".into()]).unwrap_err();
+        assert!(error.to_string().contains("ended before it was ready"), "{error}");
+    }
 }
