@@ -95,7 +95,7 @@ pub enum CcError {
     Permission,
     /// The kernel does not support it.
     #[error(
-        "this kernel cannot run eBPF congestion controllers: {0}; `tributary cc doctor` shows what is missing"
+        "this kernel cannot run eBPF congestion controllers: {0}; `tributary doctor` shows what is missing"
     )]
     Kernel(String),
     /// Any other error from libbpf.

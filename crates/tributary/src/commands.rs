@@ -2,8 +2,10 @@
 
 pub(crate) mod cc;
 pub(crate) mod dash;
+mod doctor;
 mod exec;
 pub(crate) mod film;
+pub(crate) mod generate;
 pub(crate) mod ingest;
 pub(crate) mod nodes;
 mod proxy;
@@ -46,6 +48,9 @@ pub(crate) enum Command {
     Device(nodes::DeviceArguments),
     #[command(subcommand)]
     Cc(cc::Cc),
+    Doctor(doctor::DoctorArguments),
+    Completions(generate::CompletionsArguments),
+    Man(generate::ManArguments),
 }
 
 pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
@@ -62,6 +67,9 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Keygen(arguments) => keys::keygen(&arguments),
         Command::Pubkey(arguments) => keys::pubkey(&arguments),
         Command::Cc(command) => cc::run(&command),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Completions(arguments) => generate::completions(&arguments),
+        Command::Man(arguments) => generate::man(&arguments),
         Command::Gateway(arguments) => nodes::gateway(&arguments),
         Command::Ap(arguments) => nodes::access_point(&arguments),
         Command::Device(arguments) => nodes::device(&arguments),

@@ -12,7 +12,7 @@ use tributary_cli::output;
 /// connection, are coupled. Loading needs root; selecting does not.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
-  tributary cc doctor
+  tributary doctor --require ebpf
   sudo tributary cc load lia olia
   tributary connect … --congestion lia
   sudo tributary cc unload lia olia")]
@@ -20,7 +20,6 @@ pub(crate) enum Cc {
     Load(LoadArguments),
     List(FormArguments),
     Unload(UnloadArguments),
-    Doctor(FormArguments),
 }
 
 /// Load controllers into the kernel; all of them if none is named.
@@ -74,7 +73,6 @@ pub(crate) fn run(command: &Cc) -> Result<ExitCode> {
             print(&tributary_bpf::list()?, Some(tributary_bpf::groups()?), arguments.json)?;
         }
         Cc::Unload(arguments) => print(&unload(arguments)?, None, arguments.json)?,
-        Cc::Doctor(arguments) => return doctor(arguments.json),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -101,18 +99,4 @@ fn print(controllers: &[tributary_bpf::Loaded], groups: Option<usize>, json: boo
         output::line(&format!("{:<16} {:<10} {:>7}  {state}", one.name, one.controller, one.sockets))?;
     }
     groups.map_or(Ok(()), |groups| output::line(&format!("groups of sibling subflows: {groups}")))
-}
-
-/// Exit code 1 when a requirement is missing.
-fn doctor(json: bool) -> Result<ExitCode> {
-    let checks = tributary_bpf::doctor();
-    if json {
-        output::line(&serde_json::json!({ "checks": checks }).to_string())?;
-    } else {
-        for check in &checks {
-            let verdict = if check.passed { "ok" } else { "MISSING" };
-            output::line(&format!("{verdict:<8} {}: {}", check.need, check.finding))?;
-        }
-    }
-    Ok(ExitCode::from(u8::from(checks.iter().any(|check| !check.passed))))
 }

@@ -6,6 +6,7 @@ use crate::keys;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -32,8 +33,7 @@ pub(crate) fn run(arguments: ExecArguments) -> Result<ExitCode> {
         let mut forwarder = Forwarder::bind(config).await?;
         // After the session is up, because the program waits for nothing else.
         let executable = std::env::current_exe().context("finding this program")?;
-        let mut inside = Command::new(executable);
-        let (program, sockets) = Program::start(inside.arg(INSIDE).arg("--"), &arguments.program)?;
+        let (program, sockets) = Program::start(&mut inside_command(&executable), &arguments.program)?;
         let Sockets { listeners, names } = sockets;
         forwarder.serve_redirected(Redirected { listeners, names })?;
         let watch = forwarder.watch();
@@ -63,6 +63,13 @@ pub(crate) fn run(arguments: ExecArguments) -> Result<ExitCode> {
             NOT_STARTED
         }
     }))
+}
+
+/// The command that becomes a program in a namespace; the program's name and arguments follow.
+pub(crate) fn inside_command(executable: &Path) -> Command {
+    let mut command = Command::new(executable);
+    command.arg(INSIDE).arg("--");
+    command
 }
 
 /// The hidden command: becomes the program.
