@@ -133,6 +133,13 @@ impl HopControl {
         }
     }
 
+    /// The node has nothing more for this hop. Where there is room, the rate that is measured now is only a lower bound.
+    pub fn on_pause(&mut self, bytes: u64) {
+        if self.has_room(bytes) {
+            self.pace.on_pause();
+        }
+    }
+
     /// A datagram with this number has arrived, for the first time.
     pub fn on_received(&mut self, now: Instant, number: u64) {
         self.heard = Some(now);

@@ -22,6 +22,9 @@ pub trait HopEnd {
     /// What may be sent, and what is due.
     fn control(&self) -> &HopControl;
 
+    /// The same, to tell it what the node does.
+    fn control_mut(&mut self) -> &mut HopControl;
+
     /// Numbers and sends a message, and tells its [`HopControl`] ([`on_sent`](HopControl::on_sent)). `paced` messages count
     /// against the hop's window. Returns the datagram's number; without a session nothing is sent.
     fn send(&mut self, now: Instant, message: &HopMessage<'_>, paced: bool) -> Option<u64>;

@@ -3,7 +3,8 @@
 //! The receiver's feedback names the newest packet it has; all packets up to that have left the link,
 //! received or lost. A radio link's window is rate × (smallest round trip + 4 ms, or + an eighth of it). The rate is the
 //! largest delivery rate of the last second, as in BBR's model (Cardwell et al., 2016), so that loss does not
-//! reduce it and the queue in front of the radio stays at a few milliseconds. If the queue stays longer than this
+//! reduce it and the queue in front of the radio stays at a few milliseconds. A rate measured while the sender had too little
+//! to send is a lower bound, so it may only raise the estimate (draft-ietf-ccwg-bbr, `BBRUpdateMaxBw`). If the queue stays longer than this
 //! window explains, the radio has become slower, and the newest delivery rate replaces the largest, unless the queue does
 //! not become shorter either: then it belongs to other traffic on the radio. Inner
 //! congestion control sees the tunnel's queue, which is bounded and drops packets.
@@ -51,6 +52,8 @@ struct Sent {
     before: u64,
     total: u64,
     at: Instant,
+    /// Whether the sender had nothing to send before one of them although there was room.
+    after_pause: bool,
 }
 
 /// The maximum or minimum of the last one to two periods.
@@ -108,6 +111,12 @@ pub struct Pace {
     room: u64,
     capacity: u64,
     rate: WindowedFilter,
+    /// Whether a rate was measured that is not only a lower bound.
+    is_rate_known: bool,
+    /// Whether the sender has had nothing to send since the last packet, and the bytes sent before the newest answered packet
+    /// of which this was so.
+    pauses: bool,
+    paused: Option<u64>,
     rtt: WindowedFilter,
     loss: Option<f64>,
     heard: Instant,
@@ -134,6 +143,10 @@ impl Pace {
             room: LEAST_WINDOW,
             capacity: LEAST_WINDOW,
             rate: WindowedFilter::new(RATE_MEMORY, u64::max),
+            is_rate_known: false,
+            // Nothing was sent before the first packet.
+            pauses: true,
+            paused: None,
             rtt: WindowedFilter::new(RTT_MEMORY, u64::min),
             loss: None,
             heard: Instant::ZERO,
@@ -153,16 +166,23 @@ impl Pace {
                 self.arrivals.push_back((now, self.off));
             }
         }
-        let before = self.total;
+        let (before, after_pause) = (self.total, core::mem::take(&mut self.pauses));
         self.total += bytes as u64;
+        let total = self.total;
         match self.sent.back_mut() {
             Some(last) if now.saturating_since(last.at) < GRAIN => {
-                (last.last, last.total) = (number, self.total);
+                (last.last, last.total) = (number, total);
+                last.after_pause |= after_pause;
             }
             _ => {
-                self.sent.push_back(Sent { first: number, last: number, before, total: self.total, at: now })
+                self.sent.push_back(Sent { first: number, last: number, before, total, at: now, after_pause })
             }
         }
+    }
+
+    /// The sender has nothing more to send although there is room.
+    pub fn on_pause(&mut self) {
+        self.pauses = true;
     }
 
     /// Processes feedback.
@@ -180,6 +200,9 @@ impl Pace {
         let mut last = None;
         while let Some(sent) = self.sent.front().filter(|sent| sent.last <= feedback.newest) {
             self.off = sent.total;
+            if sent.after_pause {
+                self.paused = Some(sent.before);
+            }
             last = self.sent.pop_front();
         }
         // Some packets sent at the same time may have arrived; the loss of the last must not delay accounting
@@ -188,6 +211,9 @@ impl Pace {
             let (part, whole) = (feedback.newest - sent.first + 1, sent.last - sent.first + 1);
             let bytes = u128::from(sent.total - sent.before) * u128::from(part) / u128::from(whole);
             self.off = self.off.max(sent.before + bytes as u64);
+            if sent.after_pause {
+                self.paused = Some(sent.before);
+            }
         }
         if self.off <= self.unmeasured {
             return;
@@ -209,6 +235,7 @@ impl Pace {
         let Some((at, off)) = self.arrivals.front() else { return };
         let time = arrived.saturating_since(*at).max(time);
         let rate = (u128::from(self.off.saturating_sub(*off)) * 1_000_000_000 / time.as_nanos()) as u64;
+        let is_bound = self.paused.is_some_and(|paused| paused >= *off);
         let slow =
             self.slow_since.filter(|_| now >= self.ignored_until).map(|since| now.saturating_since(since));
         match slow {
@@ -217,8 +244,10 @@ impl Pace {
                 self.ignored_until = now + OTHERS;
             }
             Some(time) if time >= DOUBT => self.rate.replace(now, rate),
+            _ if is_bound && rate < self.rate() => {}
             _ => {
                 self.rate.add(now, rate);
+                self.is_rate_known |= !is_bound;
                 self.undoubted = self.rate();
             }
         }
@@ -296,6 +325,12 @@ impl Pace {
     #[must_use]
     pub fn rate(&self) -> u64 {
         self.rate.value().unwrap_or(0)
+    }
+
+    /// Whether the sender has filled the link since the session began. Until then the rate is only a lower bound.
+    #[must_use]
+    pub fn is_rate_known(&self) -> bool {
+        self.is_rate_known
     }
 
     /// The smallest recent round trip.

@@ -153,7 +153,9 @@ impl AccessPointNode {
             }
             // The machine returns redundant packets last, and only if the radio's queue is short.
             let is_spare = down.control().pace().is_spare();
-            let Some(packet) = self.machine.poll_transmit(is_spare) else { return };
+            let Some(packet) = self.machine.poll_transmit(is_spare) else {
+                return down.control_mut().on_pause(self.link_mtu);
+            };
             let number = down.send(now, &HopMessage::Coded(&packet), true);
             if let Some(number) = number.filter(|_| is_original(&packet) && self.unanswered.len() < KEPT) {
                 self.unanswered.push_back((number, packet));

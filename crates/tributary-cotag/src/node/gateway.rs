@@ -5,7 +5,7 @@ use crate::buffer::PacketBuffer;
 use crate::flows::FlowTable;
 use crate::gateway::Gateway;
 use crate::message::HopMessage;
-use crate::pace::in_time;
+use crate::pace::{Pace, in_time};
 use crate::{Config, Counters};
 use bytes::Bytes;
 use core::time::Duration;
@@ -15,7 +15,7 @@ use tributary_types::Instant;
 /// Limit of queued packets, as time at the links' measured rate, within bounds.
 const QUEUE: Duration = Duration::from_millis(30);
 const LEAST_QUEUE: usize = 256;
-/// The limit while no rate is known, as before a first burst.
+/// The limit while no rate is known, as before the first burst that fills a link.
 const FIRST_QUEUE: usize = 1024;
 const MOST_QUEUE: usize = 4096;
 /// How long packets wait for room at any access point.
@@ -85,12 +85,10 @@ impl GatewayNode {
 
     /// Most packets that may wait.
     fn queue(&self, hops: &[impl HopEnd]) -> usize {
-        let rate: u64 = hops.iter().map(|hop| hop.control().pace().rate()).sum();
-        if rate == 0 {
-            return FIRST_QUEUE;
-        }
-        let packets = in_time(rate, QUEUE) / self.link_mtu;
-        (packets as usize).clamp(LEAST_QUEUE, MOST_QUEUE)
+        let paces = || hops.iter().map(|hop| hop.control().pace());
+        let packets = in_time(paces().map(Pace::rate).sum(), QUEUE) / self.link_mtu;
+        let least = if paces().any(Pace::is_rate_known) { LEAST_QUEUE } else { FIRST_QUEUE };
+        (packets as usize).clamp(least, MOST_QUEUE)
     }
 
     /// Takes a packet of flow `flow` for the device. Returns whether there was a place for it.
@@ -152,6 +150,9 @@ impl GatewayNode {
             {
                 hop.send(now, &HopMessage::Plain(&packet), true);
             }
+            if !self.is_coded {
+                hop.control_mut().on_pause(self.link_mtu);
+            }
         }
         if self.is_coded {
             self.transmit_coded(now, hops);
@@ -164,14 +165,15 @@ impl GatewayNode {
         }
         loop {
             let ready = hops.iter_mut().filter(|hop| hop.control().has_room(self.link_mtu));
-            let Some(best) = ready.max_by_key(|hop| hop.control().pace().ease()) else { return };
+            let Some(best) = ready.max_by_key(|hop| hop.control().pace().ease()) else { break };
             // Packets that were given back are late, so they are sent before later ones. The machine returns redundant packets
             // last, and only if less than half of the access point's room is in flight.
             let returned = self.returned.pop_front().map(|(_, bytes)| bytes);
             let is_spare = best.control().pace().is_spare();
-            let Some(bytes) = returned.or_else(|| self.machine.poll_transmit(is_spare)) else { return };
+            let Some(bytes) = returned.or_else(|| self.machine.poll_transmit(is_spare)) else { break };
             best.send(now, &HopMessage::Coded(&bytes), true);
         }
+        hops.iter_mut().for_each(|hop| hop.control_mut().on_pause(self.link_mtu));
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout).

@@ -41,6 +41,10 @@ impl HopEnd for End {
         &self.control
     }
 
+    fn control_mut(&mut self) -> &mut HopControl {
+        &mut self.control
+    }
+
     fn send(&mut self, now: Instant, message: &HopMessage<'_>, paced: bool) -> Option<u64> {
         let mut bytes = Vec::new();
         message.write(&mut bytes);
@@ -74,6 +78,24 @@ fn a_flush_goes_to_access_points_without_room() {
         gateway.handle_timeout(now, &hops);
         gateway.transmit(now, &mut hops);
         assert!(hops.iter().all(|hop| hop.count(CODED, Some(FLUSH)) == 1), "{mode:?}");
+    }
+}
+
+#[test]
+fn small_bursts_do_not_shorten_the_queue_for_a_larger_one() {
+    for mode in [Mode::Systematic, Mode::Paper] {
+        let mut gateway = GatewayNode::new(config(mode), 1, 2, MTU);
+        let (mut hops, mut now) = ([End::new(false), End::new(false)], START);
+        for burst in [20, 60, 400] {
+            let taken = (0..burst).filter(|_| gateway.handle_packet(now, 0, &[7; 100], &hops)).count();
+            assert_eq!(taken, burst, "{mode:?}");
+            for _ in 0..20 {
+                gateway.handle_timeout(now, &hops);
+                gateway.transmit(now, &mut hops);
+                now += Duration::from_millis(1);
+                hops.iter_mut().for_each(|hop| hop.hear(now, 100_000));
+            }
+        }
     }
 }
 

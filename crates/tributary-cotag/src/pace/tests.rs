@@ -4,7 +4,7 @@ use super::*;
 
 const PACKET: usize = 1500;
 
-/// A radio link whose sender uses its window fully.
+/// A radio link whose sender uses its window fully, or sends little.
 struct Link {
     now: Instant,
     pace: Pace,
@@ -18,6 +18,9 @@ struct Link {
     backwards: VecDeque<(Instant, Feedback)>,
     /// The receiver does nothing for this long in every 50 ms.
     pause: Duration,
+    /// The time between two packets of a sender that has no more, and when it sends the next.
+    every: Option<Duration>,
+    next: Instant,
     /// Bytes sent, and the longest queue in front of the link.
     carried: u64,
     longest: Duration,
@@ -38,6 +41,8 @@ impl Link {
             arrivals: VecDeque::new(),
             backwards: VecDeque::new(),
             pause: Duration::ZERO,
+            every: None,
+            next: now,
             carried: 0,
             longest: Duration::ZERO,
         }
@@ -56,7 +61,12 @@ impl Link {
                 self.pace.on_feedback(self.now, &feedback);
             }
             while self.pace.space() >= PACKET as u64 {
+                if self.every.is_some() && self.now < self.next {
+                    self.pace.on_pause();
+                    break;
+                }
                 self.send();
+                self.next = self.now + self.every.unwrap_or_default();
             }
         }
         (self.carried as f64 / (self.rate as f64 * time.as_secs_f64()), self.longest.as_secs_f64() * 1e3)
@@ -127,6 +137,27 @@ fn a_radio_that_becomes_slower_soon_has_a_short_queue_again() {
         link.run(Duration::from_millis(300));
         let (used, _) = link.run(SECOND);
         assert!(used > 0.95, "{delay} ms: {used}");
+    }
+}
+
+#[test]
+fn a_sender_with_little_to_send_does_not_lower_the_rate() {
+    for delay in [0, 5] {
+        let mut link = Link::new(25_000_000, Duration::from_millis(delay));
+        link.every = Some(Duration::from_millis(3));
+        link.run(SECOND);
+        assert!(!link.pace.is_rate_known(), "{delay} ms");
+        link.every = None;
+        link.run(SECOND);
+        assert!(link.pace.is_rate_known(), "{delay} ms");
+        link.every = Some(Duration::from_millis(3));
+        link.run(3 * SECOND);
+        assert!(link.pace.rate() > 23_000_000, "{delay} ms: {} B/s", link.pace.rate());
+        // The radio has become slower meanwhile.
+        (link.rate, link.every) = (7_500_000, None);
+        link.run(Duration::from_millis(150));
+        let (used, queue) = link.run(Duration::from_millis(300));
+        assert!(used > 0.9 && queue < 15.0 + delay as f64, "{delay} ms: {used}, {queue} ms");
     }
 }
 

@@ -157,6 +157,10 @@ impl HopEnd for Peer {
         &self.control
     }
 
+    fn control_mut(&mut self) -> &mut HopControl {
+        &mut self.control
+    }
+
     /// The message leaves with [`flush`](Peer::flush) at the latest.
     fn send(&mut self, now: Instant, message: &HopMessage<'_>, paced: bool) -> Option<u64> {
         self.remote?;

@@ -62,6 +62,10 @@ impl HopEnd for Hop {
         &self.control
     }
 
+    fn control_mut(&mut self) -> &mut HopControl {
+        &mut self.control
+    }
+
     fn send(&mut self, now: Instant, message: &HopMessage<'_>, paced: bool) -> Option<u64> {
         let number = self.next;
         self.next += 1;
