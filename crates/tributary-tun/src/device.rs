@@ -3,7 +3,7 @@
 use crate::fd;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use thiserror::Error;
 
@@ -32,7 +32,8 @@ pub enum TunError {
     /// Missing permission.
     #[error(
         "TUN device `{name}`: {source}. Run as root or with CAP_NET_ADMIN (`setcap cap_net_admin+ep` on the \
-         program; in a container `--cap-add NET_ADMIN --device /dev/net/tun`)"
+         program; in a container `--cap-add NET_ADMIN --device /dev/net/tun`), and let the user open the driver \
+         (`chmod 0666 /dev/net/tun`)"
     )]
     Denied {
         /// The interface's name.
@@ -156,6 +157,19 @@ impl Tun {
 impl AsFd for Tun {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
+    }
+}
+
+impl AsRawFd for Tun {
+    fn as_raw_fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+}
+
+/// A device that another process has created and given away.
+impl From<OwnedFd> for Tun {
+    fn from(descriptor: OwnedFd) -> Self {
+        Self { file: descriptor.into() }
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) const NEEDS_CHECKSUM: u8 = 1;
 pub(crate) const GSO_NONE: u8 = 0;
 pub(crate) const GSO_TCP4: u8 = 1;
 pub(crate) const GSO_TCP6: u8 = 4;
-const GSO_UDP: u8 = 5;
+pub(crate) const GSO_UDP: u8 = 5;
 const GSO_ECN: u8 = 0x80;
 
 const TCP_FIN_PSH: u8 = 0x01 | 0x08;

@@ -2,6 +2,7 @@
 //! network configuration that path management reads and watches.
 
 mod message;
+mod policy;
 mod watch;
 
 use crate::fd;
@@ -13,6 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
 
 pub use message::{Interface, Route, Rule};
+pub use policy::{MAIN_TABLE, Selector, TableRule};
 pub use watch::{Network, NetworkChanges};
 
 // Values of linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h and linux/fib_rules.h.
