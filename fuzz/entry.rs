@@ -49,7 +49,7 @@ pub fn proxy_request(data: &[u8]) {
                     Some(piece) => reader.handle_bytes(piece),
                     None => return steps,
                 },
-                step @ (Step::Connect(_) | Step::Refuse(..)) => {
+                step @ (Step::Connect(_) | Step::Associate | Step::Refuse(..)) => {
                     steps.push(step);
                     return steps;
                 }

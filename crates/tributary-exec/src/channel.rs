@@ -10,12 +10,15 @@ use rustix::net::{
 };
 
 /// Most descriptors of a message.
-const MOST: usize = 4;
+const MOST: usize = 5;
 /// Longest text of a message.
 const TEXT: usize = 2048;
 
-/// Sends a text, which must not be empty, and descriptors.
-pub(crate) fn send(channel: impl AsFd, text: &str, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+/// Sends a text, which must not be empty, and at most five descriptors.
+///
+/// # Errors
+/// The system's, when the other process has ended.
+pub fn send(channel: impl AsFd, text: &str, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut end = text.len().min(TEXT);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -31,7 +34,10 @@ pub(crate) fn send(channel: impl AsFd, text: &str, descriptors: &[BorrowedFd<'_>
 }
 
 /// Waits for a message. The text is empty when the other process has ended.
-pub(crate) fn receive(channel: impl AsFd) -> io::Result<(String, Vec<OwnedFd>)> {
+///
+/// # Errors
+/// The system's.
+pub fn receive(channel: impl AsFd) -> io::Result<(String, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut text = [0; TEXT];

@@ -1,8 +1,9 @@
 //! The process inside: namespaces, loopback, routes, redirection, resolver, and then the program.
 //!
-//! Every address is local to the namespace (a `local` route for all of them), so packets leave it on no device. The kernel
-//! redirects TCP to a listener, which learns the destination (`SO_ORIGINAL_DST`), and questions to any DNS server to a
-//! socket. UDP to other ports finds no socket: the kernel answers with "port unreachable".
+//! The only way out is a TUN device whose other end the process outside holds. The kernel redirects TCP to a listener, which learns
+//! the destination (`SO_ORIGINAL_DST`), and questions to any DNS server to a socket; everything else goes to the device. Where no
+//! device can be made, every address is local to the namespace (a `local` route for all of them): UDP to other ports finds no socket,
+//! and the kernel answers with "port unreachable".
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -11,23 +12,28 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use nix::sched::CloneFlags;
 use rustix::mount::MountPropagationFlags;
 use rustix::process::Signal;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use thiserror::Error;
-use tributary_tun::Netlink;
+use tributary_tun::{Netlink, Tun};
 
 use crate::channel;
+use crate::nft::{self, NftError};
 use crate::outside::READY;
 
+/// The device.
+const DEVICE: &str = "tributary0";
+/// Ethernet's, which programs and protocols inside tunnels expect. Longer datagrams come in fragments.
+const MTU: u32 = 1500;
+/// Packets that may wait in the device.
+const QUEUE: u32 = 500;
 /// The program's own addresses: RFC 2544 and RFC 4193, used in no network that it could want to reach.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 const ADDRESS_6: Ipv6Addr = Ipv6Addr::new(0xfd74, 0x7269, 0x6275, 0, 0, 0, 0, 1);
-/// Where else `nft` may be: a user's `PATH` often has no `sbin`.
-const NFT: &[&str] = &["nft", "/usr/sbin/nft", "/sbin/nft"];
 /// Sockets of name services outside, which would resolve names there: systemd-resolved's and nscd's.
 const NAME_SERVICES: &[&str] = &["/run/systemd/resolve/io.systemd.Resolve", "/run/nscd/socket"];
 
@@ -41,14 +47,9 @@ pub enum EnterError {
          in a container add `--cap-add SYS_ADMIN --cap-add NET_ADMIN --security-opt seccomp=unconfined`"
     )]
     Namespaces(io::Error),
-    /// No nftables.
-    #[error("the program `nft` is missing: install it (Debian, Ubuntu, Fedora: package nftables)")]
-    NoNft,
     /// The kernel does not redirect.
-    #[error(
-        "nft cannot redirect connections: {0}. The kernel needs nf_tables, nft_redir and nf_nat (`modprobe nft_redir`)"
-    )]
-    Nft(String),
+    #[error(transparent)]
+    Nft(#[from] NftError),
     /// Another step failed.
     #[error("{doing}: {error}")]
     System {
@@ -119,7 +120,8 @@ fn prepare(channel: &OwnedFd) -> Result<(), EnterError> {
     // Only now: new credentials clear it. The parent may have ended before, which closes the channel.
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
         .map_err(system("following the parent process"))?;
-    let has_ipv6 = set_network_up()?;
+    let device = Tun::create(DEVICE, true);
+    let has_ipv6 = set_network_up(device.is_ok())?;
     let addresses = [Some(IpAddr::from(Ipv4Addr::LOCALHOST)), has_ipv6.then_some(Ipv6Addr::LOCALHOST.into())];
     let (mut listeners, mut names) = (Vec::new(), Vec::new());
     let (mut tcp, mut udp) = (0, 0);
@@ -136,9 +138,10 @@ fn prepare(channel: &OwnedFd) -> Result<(), EnterError> {
     redirect(tcp, udp)?;
     set_resolver().map_err(system("setting the resolver"))?;
     rustix::thread::clear_ambient_capability_set().map_err(system("giving up capabilities"))?;
-    let descriptors: Vec<_> =
-        listeners.iter().map(AsFd::as_fd).chain(names.iter().map(AsFd::as_fd)).collect();
-    channel::send(channel, &format!("{READY} {}", listeners.len()), &descriptors)
+    let sockets = listeners.iter().map(AsFd::as_fd).chain(names.iter().map(AsFd::as_fd));
+    let descriptors: Vec<_> = sockets.chain(device.iter().map(AsFd::as_fd)).collect();
+    let missing = device.as_ref().err().map(ToString::to_string).unwrap_or_default();
+    channel::send(channel, &format!("{READY} {}\n{missing}", listeners.len()), &descriptors)
         .map_err(system("sending the sockets"))
 }
 
@@ -174,15 +177,25 @@ fn enter_namespaces() -> Result<(), EnterError> {
         .map_err(|errno| EnterError::Namespaces(errno.into()))
 }
 
-/// The loopback interface with the program's addresses, and every other address local. Returns whether there is IPv6.
-fn set_network_up() -> Result<bool, EnterError> {
+/// The program's addresses and the way out for all others: the device, or none. Returns whether there is IPv6.
+fn set_network_up(has_device: bool) -> Result<bool, EnterError> {
     let mut netlink = Netlink::open().map_err(system("opening netlink"))?;
     netlink.set_link("lo", true, None).map_err(system("bringing up the loopback interface"))?;
-    netlink.add_address("lo", ADDRESS.into(), 32).map_err(system("adding an address"))?;
-    netlink.add_local_default("lo", ADDRESS.into()).map_err(system("adding the default route"))?;
+    if has_device {
+        netlink.set_link(DEVICE, true, Some((MTU, QUEUE))).map_err(system("bringing up the device"))?;
+    }
+    let mut add = |address: IpAddr, bits: u8, all: IpAddr| {
+        if has_device {
+            netlink.add_address(DEVICE, address, bits)?;
+            netlink.add_route(DEVICE, (all, 0), None)
+        } else {
+            netlink.add_address("lo", address, bits)?;
+            netlink.add_local_default("lo", address)
+        }
+    };
+    add(ADDRESS.into(), 32, Ipv4Addr::UNSPECIFIED.into()).map_err(system("adding the default route"))?;
     // Without IPv6 in this kernel, programs use IPv4.
-    let six = netlink.add_address("lo", ADDRESS_6.into(), 128);
-    Ok(six.and_then(|()| netlink.add_local_default("lo", ADDRESS_6.into())).is_ok())
+    Ok(add(ADDRESS_6.into(), 128, Ipv6Addr::UNSPECIFIED.into()).is_ok())
 }
 
 /// Redirects questions to DNS servers and TCP connections that do not stay inside.
@@ -192,33 +205,7 @@ fn redirect(tcp: u16, udp: u16) -> Result<(), EnterError> {
          udp dport 53 redirect to :{udp}\n ip daddr {{ 127.0.0.0/8, {ADDRESS} }} accept\n \
          ip6 daddr {{ ::1, {ADDRESS_6} }} accept\n meta l4proto tcp redirect to :{tcp}\n }}\n}}\n"
     );
-    for program in NFT {
-        let started = Command::new(program)
-            .args(["-f", "-"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn();
-        let mut child = match started {
-            Ok(child) => child,
-            Err(error)
-                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) =>
-            {
-                continue;
-            }
-            Err(error) => return Err(EnterError::System { doing: "running nft", error }),
-        };
-        let mut stdin = child.stdin.take().expect("it is a pipe");
-        stdin.write_all(rules.as_bytes()).map_err(system("giving nft its rules"))?;
-        drop(stdin);
-        let output = child.wait_with_output().map_err(system("running nft"))?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(EnterError::Nft(said.lines().next().unwrap_or("it failed").to_owned()));
-    }
-    Err(EnterError::NoNft)
+    Ok(nft::load(&rules)?)
 }
 
 /// A resolv.conf of this namespace's own, and no way to the name services outside.

@@ -12,10 +12,12 @@ use std::process::{Child, Command, Stdio};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, Signal};
 use thiserror::Error;
+use tributary_tun::Tun;
 
 use crate::channel;
 
-/// First word of the message with the sockets; other messages are errors.
+/// First word of the message with the descriptors: the number of listeners follows, and in the next line why there is no
+/// device, or nothing. Other messages are errors.
 pub(crate) const READY: &str = "ready";
 
 /// Why the program was not started.
@@ -29,13 +31,15 @@ pub enum StartError {
     System(#[from] io::Error),
 }
 
-/// Sockets of the namespace, made inside it.
+/// Sockets and device of the namespace, made inside it.
 #[derive(Debug)]
 pub struct Sockets {
     /// Connections to any destination are redirected to them.
     pub listeners: Vec<TcpListener>,
     /// Questions to DNS servers are redirected to them.
     pub names: Vec<UdpSocket>,
+    /// The TUN device with all other packets; or why there is none, so that datagrams are refused.
+    pub device: Result<Tun, String>,
 }
 
 /// A program whose namespace is ready, and that waits to be let go.
@@ -67,15 +71,18 @@ impl Program {
             Err(error) if matches!(error.kind(), BrokenPipe | ConnectionReset) => Default::default(),
             answer => answer?,
         };
-        let Some(count) = text.strip_prefix(READY).and_then(|count| count.trim().parse::<usize>().ok())
-        else {
+        let ready = text.strip_prefix(READY).and_then(|ready| ready.split_once('\n'));
+        let ready = ready.and_then(|(count, missing)| Some((count.trim().parse::<usize>().ok()?, missing)));
+        let Some((count, missing)) = ready else {
             let text =
                 if text.is_empty() { "the process ended before it was ready".to_owned() } else { text };
             return Err(StartError::Inside(text));
         };
         let mut descriptors = descriptors.into_iter();
         let listeners = descriptors.by_ref().take(count).map(TcpListener::from).collect();
-        Ok((program, Sockets { listeners, names: descriptors.map(UdpSocket::from).collect() }))
+        let names = descriptors.by_ref().take(count).map(UdpSocket::from).collect();
+        let device = descriptors.next().map(Tun::from).ok_or_else(|| missing.to_owned());
+        Ok((program, Sockets { listeners, names, device }))
     }
 
     /// Lets the program begin.

@@ -15,7 +15,7 @@ use socket2::Socket;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::config::{Common, Local, PathConfig, ServerAddress};
+use crate::config::{Common, Local, PathConfig, ServerAddress, Siblings};
 use crate::handshake::{HandshakeError, prepared_socket};
 use crate::{reach, sockopt};
 
@@ -130,6 +130,10 @@ async fn connect(
     let failed =
         |error: io::Error| HandshakeError::Connect { path: path.to_string(), error: explained(error) };
     let socket = prepared_socket(server, common)?;
+    if let Siblings::Mark(mark) = common.siblings {
+        // Before the first packet, because rules for the mark choose its route. The session warns if there is no right to.
+        let _ = socket.set_mark(mark);
+    }
     if let Some(segment) = segment {
         socket.set_tcp_mss(segment).map_err(failed)?;
     }

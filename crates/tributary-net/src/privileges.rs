@@ -23,6 +23,8 @@ pub struct Needs {
     pub raw: bool,
     /// CAP_NET_BIND_SERVICE: ports below 1024.
     pub low_ports: bool,
+    /// CAP_KILL: signals to processes of other users.
+    pub kill: bool,
 }
 
 impl Needs {
@@ -33,6 +35,7 @@ impl Needs {
             admin: self.admin || other.admin,
             raw: self.raw || other.raw,
             low_ports: self.low_ports || other.low_ports,
+            kill: self.kill || other.kill,
         }
     }
 
@@ -74,6 +77,7 @@ impl Needs {
             (self.admin, CapabilitySet::NET_ADMIN),
             (self.raw, CapabilitySet::NET_RAW),
             (self.low_ports, CapabilitySet::NET_BIND_SERVICE),
+            (self.kill, CapabilitySet::KILL),
         ];
         all.into_iter().filter(|(is_needed, _)| *is_needed).map(|(_, capability)| capability).collect()
     }

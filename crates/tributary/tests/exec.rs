@@ -3,34 +3,32 @@
 //!
 //! Without the right to create namespaces nothing runs: the program prints the reason, and fails when `CI=true`.
 
+#[path = "common/far_side.rs"]
+mod far_side;
+
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::thread;
 
+use far_side::{CURL, NAME, PAGE, REBOUND, WEB, WEB_6, has, listening, said};
 use tempfile::TempDir;
 use tributary_testing::{not_run, until};
-use tributary_tun::Netlink;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tributary");
-/// The web server's addresses (RFC 5737, RFC 3849).
-const WEB: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);
-const WEB_6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7);
-/// Its name. The server's resolver knows it, and a name that leads to loopback.
-const NAME: &str = "web.example";
-const REBOUND: &str = "rebound.example";
-const PAGE: &str = "from the other side";
-
 type Case = (&'static str, fn(&Server));
 
-const CASES: [Case; 9] = [
+const CASES: [Case; 12] = [
     ("names_and_addresses_lead_to_the_server_s_side", names_and_addresses_lead_to_the_servers_side),
     ("what_is_not_allowed_is_refused_and_logged", what_is_not_allowed_is_refused_and_logged),
     ("exit_codes_and_signals_are_the_program_s", exit_codes_and_signals_are_the_programs),
     ("input_and_environment_are_the_program_s", input_and_environment_are_the_programs),
-    ("udp_is_refused_at_once", udp_is_refused_at_once),
+    ("datagrams_reach_the_server_s_side", datagrams_reach_the_servers_side),
+    ("datagrams_that_cannot_arrive_are_refused", datagrams_that_cannot_arrive_are_refused),
+    ("without_a_device_udp_is_refused_at_once", without_a_device_udp_is_refused_at_once),
+    ("what_a_program_sends_last_arrives", what_a_program_sends_last_arrives),
     ("a_user_without_privileges_may_run_it", a_user_without_privileges_may_run_it),
     ("missing_nft_is_named", missing_nft_is_named),
     ("git_clones_through_it", git_clones_through_it),
@@ -49,53 +47,7 @@ fn prepare() -> Result<Server, String> {
     }
 }
 
-fn has(program: &str) -> bool {
-    Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
-}
-
-/// Answers every request with the page.
-fn serve_pages(listener: TcpListener) {
-    for mut tcp in listener.incoming().flatten() {
-        let mut lines = BufReader::new(tcp.try_clone().expect("a socket"));
-        let mut line = String::new();
-        while lines.read_line(&mut line).is_ok_and(|count| count > 2) {
-            line.clear();
-        }
-        let length = PAGE.len();
-        let _ = write!(tcp, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{PAGE}");
-    }
-}
-
-/// A resolver of this machine that knows two names.
-fn serve_names(socket: UdpSocket) {
-    let mut message = [0; 512];
-    while let Ok((_, from)) = socket.recv_from(&mut message) {
-        let mut labels = Vec::new();
-        let mut at = 12;
-        while message[at] > 0 {
-            let end = at + 1 + usize::from(message[at]);
-            labels.push(String::from_utf8_lossy(&message[at + 1..end]).into_owned());
-            at = end;
-        }
-        let address = match labels.join(".").as_str() {
-            NAME => Some(WEB),
-            REBOUND => Some(Ipv4Addr::LOCALHOST),
-            _ => None,
-        };
-        let is_ipv4 = message[at + 1..at + 3] == [0, 1];
-        let mut answer = message[..at + 5].to_vec();
-        let code = if address.is_some() { 0x80 } else { 0x83 };
-        answer[2..12].copy_from_slice(&[0x81, code, 0, 1, 0, 0, 0, 0, 0, 0]);
-        if let Some(address) = address.filter(|_| is_ipv4) {
-            answer[7] = 1;
-            answer.extend_from_slice(&[0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 5, 0, 4]);
-            answer.extend_from_slice(&address.octets());
-        }
-        let _ = socket.send_to(&answer, from);
-    }
-}
-
-/// The server's end, and what it reaches.
+/// The server's end, and what it reaches. The echo of datagrams has the web server's addresses and port.
 struct Server {
     child: Child,
     address: String,
@@ -115,16 +67,7 @@ impl Server {
     fn start() -> Self {
         let directory = TempDir::new().expect("a directory");
         let at = |name: &str| directory.path().join(name);
-        let mut netlink = Netlink::open().expect("netlink");
-        netlink.add_address("lo", WEB.into(), 32).expect("an address");
-        netlink.add_address("lo", WEB_6.into(), 128).expect("an address");
-        let listener = TcpListener::bind((WEB, 0)).expect("its own address");
-        let web = listener.local_addr().expect("bound").port();
-        thread::spawn(move || serve_pages(listener));
-        let listener = TcpListener::bind((WEB_6, web)).expect("its own address");
-        thread::spawn(move || serve_pages(listener));
-        let names = UdpSocket::bind("127.0.0.1:53").expect("root may bind it");
-        thread::spawn(move || serve_names(names));
+        let web = far_side::start();
         fs::write(at("resolv.conf"), "nameserver 127.0.0.1\noptions attempts:1\n").expect("a file");
         let mounted =
             Command::new("mount").arg("--bind").arg(at("resolv.conf")).arg("/etc/resolv.conf").status();
@@ -179,22 +122,6 @@ impl Server {
         until(words, || log().contains(words));
     }
 }
-
-fn listening(child: &mut Child) -> String {
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
-    line.trim().strip_prefix("listening on ").unwrap_or_else(|| panic!("no address: {line}")).to_owned()
-}
-
-#[track_caller]
-fn said(output: &Output, code: i32) -> String {
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{text}{errors}");
-    text
-}
-
-const CURL: [&str; 4] = ["curl", "-gsS", "--max-time", "60"];
 
 fn names_and_addresses_lead_to_the_servers_side(server: &Server) {
     for host in [NAME.to_owned(), IpAddr::from(WEB).to_string(), format!("[{WEB_6}]")] {
@@ -275,7 +202,33 @@ fn input_and_environment_are_the_programs(server: &Server) {
     assert_eq!(said(&output, 0), format!("typed\ngiven\n{user}/usr\n"));
 }
 
-fn udp_is_refused_at_once(server: &Server) {
+fn datagrams_reach_the_servers_side(server: &Server) {
+    let script = far_side::echo_client(server.web);
+    assert_eq!(said(&server.exec(&["python3", "-c", &script]), 0), "all\n");
+}
+
+fn datagrams_that_cannot_arrive_are_refused(server: &Server) {
+    let closed = UdpSocket::bind((WEB, 0)).and_then(|socket| socket.local_addr()).expect("its own address");
+    let script = format!(
+        "import socket, errno
+for family, host, port in [
+    (socket.AF_INET, '10.9.8.7', 443), (socket.AF_INET6, 'fd00::9', 443), (socket.AF_INET, '{WEB}', {}),
+]:
+    s = socket.socket(family, socket.SOCK_DGRAM)
+    s.settimeout(60)
+    s.connect((host, port))
+    s.send(b'x')
+    try: s.recv(1)
+    except OSError as error: print(errno.errorcode[error.errno])",
+        closed.port()
+    );
+    let output = server.exec(&["python3", "-c", &script]);
+    assert_eq!(said(&output, 0), "EHOSTUNREACH\nEACCES\nECONNREFUSED\n");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("10.9.8.7:443") && errors.contains("--allow"), "{errors}");
+}
+
+fn without_a_device_udp_is_refused_at_once(server: &Server) {
     let script = format!(
         "import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -284,7 +237,61 @@ s.send(b'x')
 try: s.recv(1)
 except ConnectionRefusedError: print('refused')"
     );
-    assert_eq!(said(&server.exec(&["python3", "-c", &script]), 0), "refused\n");
+    // An empty directory over the driver's, in a mount namespace of its own.
+    let hide = "mount -t tmpfs none /dev/net; exec \"$@\"";
+    let mut command = server.client_of(&["unshare", "-m", "sh", "-c", hide, "sh"], "exec");
+    let output = command.args(["--", "python3", "-c", &script]).output().expect("it starts");
+    assert_eq!(said(&output, 0), "refused\n");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("only TCP") && errors.contains("modprobe tun"), "{errors}");
+}
+
+fn what_a_program_sends_last_arrives(server: &Server) {
+    const CONNECTIONS: usize = 100;
+    let sink = TcpListener::bind((WEB, 0)).expect("its own address");
+    let port = sink.local_addr().expect("bound").port();
+    let datagrams = UdpSocket::bind((WEB, port)).expect("its own address");
+    let (line_of, lines) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        for tcp in sink.incoming() {
+            let mut line = String::new();
+            let read = BufReader::new(tcp.expect("a socket")).read_line(&mut line);
+            let _ = line_of.send(read.map(|_| line));
+        }
+    });
+    let script = format!(
+        "import os, socket, sys
+print(os.getpid(), flush=True)
+sys.stdin.readline()
+socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'last', ('{WEB}', {port}))
+open = [socket.create_connection(('{WEB}', {port})) for n in range({CONNECTIONS})]
+for s in open: s.send(b'last\\n')"
+    );
+    let mut command = server.client_of(&[], "exec");
+    command.args(["--", "python3", "-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+    let process = child.id().to_string();
+    let signal = |name: &str| {
+        let sent = Command::new("kill").args(["-s", name, &process]).status();
+        assert!(sent.expect("kill").success());
+    };
+    // The program ends while nobody accepts its connections or reads its packets.
+    signal("STOP");
+    child.stdin.as_mut().expect("a pipe").write_all(b"\n").expect("it reads");
+    let stat = format!("/proc/{}/stat", line.trim());
+    until("the program has ended", || fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") Z ")));
+    signal("CONT");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    let mut datagram = [0; 16];
+    datagrams.set_read_timeout(Some(tributary_testing::HANG)).expect("a socket");
+    assert_eq!(datagrams.recv(&mut datagram).expect("the datagram arrives"), 4);
+    for n in 0..CONNECTIONS {
+        let line = lines.recv_timeout(tributary_testing::HANG);
+        let line = line.unwrap_or_else(|_| panic!("{n} of {CONNECTIONS} connections arrived"));
+        assert_eq!(line.expect("no reset"), "last\n");
+    }
 }
 
 fn a_user_without_privileges_may_run_it(server: &Server) {

@@ -3,11 +3,14 @@
 use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tributary_net::ListenConfig;
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tributary_net::clients::{Client, Clients};
+use tributary_net::flow::FlowConfig;
 use tributary_net::proxy::{AllowRule, Entrance, ForwardConfig, Forwarder, ServeConfig, Server, Watch};
+use tributary_net::{Common, Keys, ListenConfig, PrivateKey, StreamError};
 
 use crate::common::{becomes, client, echo, in_time, paths, settings};
+use crate::udp::udp_echo;
 
 /// A running proxy over two paths.
 struct Proxy {
@@ -49,6 +52,15 @@ async fn ask(proxy: SocketAddr, request: &[u8], answer: usize) -> (TcpStream, Ve
 fn socks(host: &str, port: u16) -> Vec<u8> {
     let greeting_and_head = [5, 1, 0, 5, 1, 0, 3, host.len() as u8];
     [&greeting_and_head[..], host.as_bytes(), &port.to_be_bytes()].concat()
+}
+
+/// A datagram for a relay: an IPv4 address or a name in front.
+fn relayed(host: &str, port: u16, payload: &[u8]) -> Vec<u8> {
+    let address = match host.parse::<std::net::Ipv4Addr>() {
+        Ok(four) => [&[1], &four.octets()[..]].concat(),
+        Err(_) => [&[3, host.len() as u8], host.as_bytes()].concat(),
+    };
+    [&[0, 0, 0], &address[..], &port.to_be_bytes(), payload].concat()
 }
 
 /// The code of the SOCKS5 answer.
@@ -188,6 +200,71 @@ async fn half_requests_do_not_keep_others_out() {
         assert_eq!(answer[3], 0);
         tcp.write_all(b"x").await.unwrap();
         assert_eq!(tcp.read_u8().await.unwrap(), b'x');
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn datagrams_of_an_application_are_relayed_as_long_as_its_connection_lives() {
+    in_time(async {
+        let echo = udp_echo().await;
+        let proxy = proxy(&[echo.to_string()]).await;
+        let request = [5, 1, 0, 5, 3, 0, 1, 0, 0, 0, 0, 0, 0];
+        let (tcp, answer) = ask(proxy.address, &request, 12).await;
+        assert_eq!(answer[..10], [5, 0, 5, 0, 0, 1, 127, 0, 0, 1]);
+        let relay = SocketAddr::from(([127, 0, 0, 1], u16::from_be_bytes([answer[10], answer[11]])));
+        let application = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let mut buffer = vec![0; 1 << 16];
+        // Neither another host, nor a fragment, nor half a head, nor what is not allowed is carried.
+        let other = UdpSocket::bind("127.0.0.9:0").await.unwrap();
+        other.send_to(&relayed("127.0.0.1", echo.port(), b"other"), relay).await.unwrap();
+        let mut fragment = relayed("127.0.0.1", echo.port(), b"part");
+        fragment[2] = 1;
+        for dropped in [&fragment[..], b"", b"\0\0\0\x01\x7f", &relayed("10.9.8.7", 9, b"far")] {
+            application.send_to(dropped, relay).await.unwrap();
+        }
+        for host in ["127.0.0.1", "localhost"] {
+            for length in [0, 1, 1200, 9000, 65_490] {
+                let sent = relayed(host, echo.port(), &vec![length as u8; length]);
+                application.send_to(&sent, relay).await.unwrap();
+                let (got, from) = application.recv_from(&mut buffer).await.unwrap();
+                assert_eq!((&buffer[..got], from), (&sent[..], relay), "{host} {length}");
+            }
+        }
+        let seen = proxy.server.snapshot().destinations;
+        assert_eq!(seen.len(), 2, "{seen:?}");
+        drop(tcp);
+        becomes("its flows end", || proxy.server.snapshot().destinations.is_empty()).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_rules_of_a_client_hold_for_its_datagrams_too() {
+    in_time(async {
+        let (target, key) = (udp_echo().await, |seed| PrivateKey::from_seed([seed; 32]));
+        let rules = |rule: &str| Some([rule.parse::<AllowRule>().unwrap()].into_iter().collect());
+        let listed = [
+            Client { allow: rules(&target.to_string()), ..Client::new("one", key(2).public()) },
+            Client { allow: rules("any"), ..Client::new("other", key(3).public()) },
+        ];
+        let common = Common::new(Keys::Server { own: key(1), clients: Clients::new(listed) });
+        let listen = ListenConfig::new(vec!["127.0.0.1:0".parse().unwrap()], common);
+        let server = Server::bind(ServeConfig::new(listen, Vec::new())).await.unwrap();
+        let address = server.addresses()[0];
+        tokio::spawn(server.run());
+        for (seed, is_allowed) in [(2, true), (3, false)] {
+            let common = Common::new(Keys::Client { own: key(seed), server: key(1).public() });
+            let session = tributary_net::connect(client(common, paths(1, address))).await.unwrap();
+            let flow = session.open_flow(FlowConfig::default()).await.unwrap();
+            let head = [&b"\x40\x09127.0.0.1"[..], &target.port().to_be_bytes()].concat();
+            flow.send_datagram(&head).unwrap();
+            flow.send_datagram(b"text").unwrap();
+            match flow.recv_datagram().await {
+                Ok(Some(back)) => assert!(is_allowed && back.bytes == "text"),
+                other => assert!(!is_allowed && other == Err(StreamError::Abandoned(7)), "{other:?}"),
+            }
+        }
     })
     .await;
 }

@@ -90,7 +90,7 @@ async fn only_sessions_have_flows_and_the_others_say_so() {
 }
 
 /// A UDP service that sends every datagram back to its sender.
-async fn udp_echo() -> SocketAddr {
+pub async fn udp_echo() -> SocketAddr {
     counting_echo().await.0
 }
 

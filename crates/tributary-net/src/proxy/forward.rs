@@ -9,6 +9,8 @@ use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tributary_tun::Tun;
 
 use super::drain::{Drain, Drained, Ticket};
 use super::event_log::{EventLog, EventLogConfig};
@@ -16,7 +18,7 @@ use super::relay::{self, Peer};
 use super::requested::Requested;
 use super::sessions::{Missing, Sessions};
 use super::target::{Entrance, Head, LeadsTo, TargetName};
-use super::udp::Listening;
+use super::udp::{Listening, Packets};
 use super::watch::Watch;
 use super::{PriorityRules, ProxyError, intake, names};
 use crate::config::ConnectConfig;
@@ -61,6 +63,8 @@ pub struct Redirected {
     pub listeners: Vec<std::net::TcpListener>,
     /// On these sockets questions to DNS servers arrive.
     pub names: Vec<std::net::UdpSocket>,
+    /// The device to which the namespace sends everything else.
+    pub device: Option<Tun>,
 }
 
 /// The client side, connected and listening.
@@ -69,6 +73,7 @@ pub struct Forwarder {
     listeners: Vec<(TcpListener, LeadsTo)>,
     redirected: Vec<TcpListener>,
     names: Vec<UdpSocket>,
+    packets: Option<Packets>,
     udp: Vec<Listening>,
     sessions: Arc<Sessions>,
     priorities: PriorityRules,
@@ -112,6 +117,7 @@ impl Forwarder {
             listeners,
             redirected: Vec::new(),
             names: Vec::new(),
+            packets: None,
             udp: Vec::new(),
             sessions: Arc::new(sessions),
             priorities: config.priorities,
@@ -121,7 +127,7 @@ impl Forwarder {
     /// Serves the programs of a network namespace, too.
     ///
     /// # Errors
-    /// The system's, when the sockets are no sockets of the kind.
+    /// The system's, when the descriptors are not of the kind.
     pub fn serve_redirected(&mut self, sockets: Redirected) -> std::io::Result<()> {
         for listener in sockets.listeners {
             listener.set_nonblocking(true)?;
@@ -132,6 +138,7 @@ impl Forwarder {
             socket.set_nonblocking(true)?;
             self.names.push(UdpSocket::from_std(socket)?);
         }
+        self.packets = sockets.device.map(Packets::new).transpose()?;
         Ok(())
     }
 
@@ -192,12 +199,20 @@ impl Forwarder {
             sessions: self.sessions.clone(),
             priorities: self.priorities.clone(),
             requested: requested.clone(),
+            connections: connections.clone(),
         };
         for (listener, leads_to) in self.listeners {
-            loops.spawn(accepting(Way::Listen(leads_to)).run(listener, connections.clone()));
+            let accepting = accepting(Way::Listen(leads_to));
+            loops.spawn(async move { accepting.run(&listener).await });
         }
+        // Programs have ended when these stop, so what they sent and opened last is taken, too.
+        let (ended, mut last) = (CancellationToken::new(), JoinSet::new());
         for listener in self.redirected {
-            loops.spawn(accepting(Way::Redirected).run(listener, connections.clone()));
+            let (accepting, ended) = (accepting(Way::Redirected), ended.clone());
+            last.spawn(async move { accepting.run_until(&listener, ended).await });
+        }
+        if let Some(packets) = self.packets {
+            last.spawn(packets.run(self.sessions.clone(), ended.clone()));
         }
         for socket in self.names {
             loops.spawn(names::answer_all(socket, self.sessions.clone()));
@@ -206,6 +221,8 @@ impl Forwarder {
             loops.spawn(listening.run(self.sessions.clone()));
         }
         stop.await;
+        ended.cancel();
+        last.join_all().await;
         loops.shutdown().await;
         let deadline = Instant::now() + drain;
         tracing::info!(connections = connections.open(), "ending; connections have {drain:?} to finish");
@@ -253,18 +270,31 @@ struct Accepting {
     sessions: Arc<Sessions>,
     priorities: PriorityRules,
     requested: Arc<Requested>,
+    connections: Arc<Drain>,
 }
 
 impl Accepting {
-    async fn run(self, listener: TcpListener, connections: Arc<Drain>) {
+    /// Accepts until `ended`, and then the connections that are waiting.
+    async fn run_until(self, listener: &TcpListener, ended: CancellationToken) {
+        tokio::select! {
+            () = self.run(listener) => {}
+            () = ended.cancelled() => {}
+        }
+        // Not `accept`, which may not have heard of them yet.
+        while let Ok((socket, _)) = SockRef::from(listener).accept() {
+            let nonblocking = socket.set_nonblocking(true);
+            if let Ok(tcp) = nonblocking.and_then(|()| TcpStream::from_std(socket.into())) {
+                self.take(tcp, 0);
+            }
+        }
+    }
+
+    async fn run(&self, listener: &TcpListener) {
         let port = listener.local_addr().map_or(0, |address| address.port());
         let failures = RateLimited::default();
         loop {
             match listener.accept().await {
-                Ok((tcp, _)) => {
-                    relay::prepare(&tcp);
-                    self.take(tcp, port, connections.ticket());
-                }
+                Ok((tcp, _)) => self.take(tcp, port),
                 Err(error) => {
                     failures.tell(|more| {
                         let advice = "is the descriptor limit reached? see ulimit -n";
@@ -277,7 +307,9 @@ impl Accepting {
     }
 
     /// Starts to serve an accepted connection.
-    fn take(&self, tcp: TcpStream, port: u16, ticket: Ticket) {
+    fn take(&self, tcp: TcpStream, port: u16) {
+        relay::prepare(&tcp);
+        let ticket = self.connections.ticket();
         let needed = self.priorities.need_code_point();
         let dscp = needed.then(|| crate::sockopt::opening_code_point(tcp.as_fd())).flatten();
         match &self.leads_to {

@@ -87,8 +87,8 @@ async fn answer(
 async fn lookup(name: &HostName, sessions: &Sessions) -> io::Result<Vec<IpAddr>> {
     let mut stream = sessions.open(None::<&TcpStream>, 0).await.map_err(io::Error::other)?;
     stream.write_chunk(Head::Lookup(name.clone()).encode().into()).await?;
-    // Before the answer, with which the server gives the stream up.
-    stream.finish()?;
+    // With its answer, which may be on its way already, the server gives the stream up.
+    let _ = stream.finish();
     let invalid = || io::Error::from(io::ErrorKind::InvalidData);
     if stream.read_u8().await? != 0 {
         return Err(invalid());

@@ -3,7 +3,7 @@
 //! Sans-IO: bytes go in, answers and the destination come out. Not here: sockets, time limits, and the connection.
 //! Sources: RFC 1928 (SOCKS5), RFC 9110 §9.3.6 and RFC 9112 (CONNECT).
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, SocketAddr};
 
 use thiserror::Error;
 
@@ -19,6 +19,7 @@ const NO_AUTHENTICATION: u8 = 0;
 const NO_METHOD: u8 = 0xff;
 /// RFC 1928 §4.
 const CONNECT: u8 = 1;
+const UDP_ASSOCIATE: u8 = 3;
 const IPV4: u8 = 1;
 const NAME: u8 = 3;
 const IPV6: u8 = 4;
@@ -53,8 +54,8 @@ pub enum RequestError {
     /// SOCKS5, without the method "no authentication".
     #[error("SOCKS5 with a password; there is none")]
     Password,
-    /// A command other than CONNECT.
-    #[error("SOCKS5 command {0}; only CONNECT is supported")]
+    /// A command other than CONNECT and UDP ASSOCIATE.
+    #[error("SOCKS5 command {0}; only CONNECT and UDP ASSOCIATE are supported")]
     Command(u8),
     /// An unknown type of address.
     #[error("SOCKS5 address type {0}")]
@@ -79,6 +80,8 @@ pub enum Step {
     Send(Vec<u8>),
     /// Connect, and send [`RequestReader::answer`].
     Connect(Destination),
+    /// Relay datagrams while the connection lives, and send the relay's address, or [`RequestReader::answer`] if there is none.
+    Associate,
     /// Send this, and close.
     Refuse(Vec<u8>, RequestError),
 }
@@ -118,7 +121,7 @@ impl RequestReader {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next step. After [`Step::Connect`] and [`Step::Refuse`] there is none.
+    /// The next step. After [`Step::Connect`], [`Step::Associate`] and [`Step::Refuse`] there is none.
     pub fn poll(&mut self) -> Step {
         let outcome = match (self.state, self.bytes.first()) {
             (_, None) => Err(Incomplete::More),
@@ -198,29 +201,16 @@ impl RequestReader {
             return Err(Incomplete::Never(RequestError::Protocol));
         }
         let command = at(1)?;
-        if command != CONNECT {
+        if command != CONNECT && command != UDP_ASSOCIATE {
             return Err(Incomplete::Never(RequestError::Command(command)));
         }
-        let (from, length) = match at(3)? {
-            IPV4 => (4, 4),
-            IPV6 => (4, 16),
-            NAME => (5, usize::from(at(4)?)),
-            other => return Err(Incomplete::Never(RequestError::AddressType(other))),
+        let (address, port, end) = socks_address(&self.bytes, 3)?;
+        let step = match command {
+            CONNECT => Step::Connect(destination(host(&address)?, port)?),
+            // Its address is where the datagrams will come from, which applications seldom know (RFC 1928 §4).
+            _ => Step::Associate,
         };
-        let end = from + length;
-        let port = u16::from_be_bytes([at(end)?, at(end + 1)?]);
-        let address = &self.bytes[from..end];
-        let host = match length {
-            4 if from == 4 => {
-                Host::Address(Ipv4Addr::from(<[u8; 4]>::try_from(address).expect("four bytes")).into())
-            }
-            16 if from == 4 => {
-                Host::Address(Ipv6Addr::from(<[u8; 16]>::try_from(address).expect("16 bytes")).into())
-            }
-            _ => read_host(address)?,
-        };
-        let step = Step::Connect(destination(host, port)?);
-        self.take(end + 2);
+        self.take(end);
         self.state = State::Socks;
         Ok(step)
     }
@@ -253,6 +243,77 @@ impl RequestReader {
         self.state = State::Http;
         Ok(step)
     }
+}
+
+/// An address of SOCKS5, as it is written.
+enum SocksAddress<'a> {
+    Ip(IpAddr),
+    Name(&'a [u8]),
+}
+
+/// RFC 1928 §5: the address type at this place, then address and port; and where they end.
+fn socks_address(bytes: &[u8], kind: usize) -> Result<(SocksAddress<'_>, u16, usize), Incomplete> {
+    let at = |at: usize| bytes.get(at).copied().ok_or(Incomplete::More);
+    let (from, length) = match at(kind)? {
+        IPV4 => (kind + 1, 4),
+        IPV6 => (kind + 1, 16),
+        NAME => (kind + 2, usize::from(at(kind + 1)?)),
+        other => return Err(Incomplete::Never(RequestError::AddressType(other))),
+    };
+    let end = from + length;
+    let port = u16::from_be_bytes([at(end)?, at(end + 1)?]);
+    let text = &bytes[from..end];
+    let address = match (bytes[kind], <[u8; 4]>::try_from(text), <[u8; 16]>::try_from(text)) {
+        (IPV4, Ok(four), _) => SocksAddress::Ip(four.into()),
+        (IPV6, _, Ok(six)) => SocksAddress::Ip(six.into()),
+        _ => SocksAddress::Name(text),
+    };
+    Ok((address, port, end + 2))
+}
+
+fn host(address: &SocksAddress<'_>) -> Result<Host, Incomplete> {
+    match address {
+        SocksAddress::Ip(address) => Ok(Host::Address(*address)),
+        SocksAddress::Name(text) => read_host(text),
+    }
+}
+
+/// The answer to UDP ASSOCIATE: where datagrams are to be sent. RFC 1928 §6.
+pub(super) fn associated(address: SocketAddr) -> Vec<u8> {
+    let mut answer = vec![SOCKS5, 0, 0];
+    push_address(&mut answer, &address.into());
+    answer
+}
+
+/// The destination of a datagram of an application, and its payload; `None` for one that is to be dropped. RFC 1928 §7: two reserved
+/// bytes, the number of a fragment, which an implementation may refuse, the destination, and the data.
+pub(super) fn read_datagram(datagram: &[u8]) -> Option<(Destination, &[u8])> {
+    let (address, port, end) = socks_address(datagram, 3).ok()?;
+    let is_whole = datagram[2] == 0;
+    let destination = destination(host(&address).ok()?, port).ok()?;
+    is_whole.then(|| (destination, &datagram[end..]))
+}
+
+/// A datagram for an application, with its source in front.
+pub(super) fn write_datagram(source: &Destination, payload: &[u8]) -> Vec<u8> {
+    let mut datagram = Vec::with_capacity(6 + 255 + payload.len());
+    datagram.extend_from_slice(&[0, 0, 0]);
+    push_address(&mut datagram, source);
+    datagram.extend_from_slice(payload);
+    datagram
+}
+
+/// RFC 1928 §5: type, address, port.
+fn push_address(bytes: &mut Vec<u8>, Destination { host, port }: &Destination) {
+    match host {
+        Host::Address(IpAddr::V4(four)) => bytes.extend_from_slice(&[&[IPV4], &four.octets()[..]].concat()),
+        Host::Address(IpAddr::V6(six)) => bytes.extend_from_slice(&[&[IPV6], &six.octets()[..]].concat()),
+        Host::Name(name) => {
+            bytes.extend_from_slice(&[NAME, name.as_str().len() as u8]);
+            bytes.extend_from_slice(name.as_str().as_bytes());
+        }
+    }
+    bytes.extend_from_slice(&port.to_be_bytes());
 }
 
 fn read_host(text: &[u8]) -> Result<Host, Incomplete> {

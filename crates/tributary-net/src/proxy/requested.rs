@@ -1,5 +1,5 @@
 //! The client side's connections whose application chooses the destination: by SOCKS5 or HTTP CONNECT, or by connecting
-//! to it inside a namespace that redirects its connections here.
+//! to it inside a namespace that redirects its connections here; and those with which SOCKS5 relays datagrams.
 //!
 //! Not here: the bytes of requests (`request`), and accepting (`forward`).
 
@@ -16,9 +16,10 @@ use tokio::time::timeout;
 use super::PriorityRules;
 use super::drain::Ticket;
 use super::relay::{self, Peer};
-use super::request::{Outcome, RequestError, RequestReader, Step};
+use super::request::{Outcome, RequestError, RequestReader, Step, associated};
 use super::sessions::{Refused, Sessions};
 use super::target::Head;
+use super::udp::Association;
 use super::watch::DestinationOpen;
 use crate::destination::Destination;
 use crate::places::{Full, Shares, Source};
@@ -30,6 +31,8 @@ use crate::stream::Stream;
 const REQUEST: Duration = Duration::from_secs(10);
 /// Limit on the applications whose request has not arrived completely.
 const MOST_REQUESTS: usize = 256;
+/// Limit on the applications whose datagrams are relayed.
+const MOST_ASSOCIATIONS: usize = 256;
 /// Time for an application that was refused to read the answer and close its connection.
 const CLOSING: Duration = Duration::from_secs(2);
 
@@ -39,6 +42,7 @@ pub(super) struct Requested {
     sessions: Arc<Sessions>,
     priorities: PriorityRules,
     requests: Shares,
+    associations: Shares,
     failures: RateLimited,
 }
 
@@ -47,7 +51,7 @@ pub(super) struct Requested {
 enum Failure {
     #[error("its request did not arrive within {REQUEST:?}")]
     Late,
-    #[error("no place to read its request: {0}")]
+    #[error("no place for its request: {0}")]
     Crowd(#[from] Full),
     #[error("its request is {0}")]
     Invalid(RequestError),
@@ -72,7 +76,13 @@ impl Failure {
 
 impl Requested {
     pub(super) fn new(sessions: Arc<Sessions>, priorities: PriorityRules) -> Self {
-        Self { sessions, priorities, requests: Shares::new(MOST_REQUESTS), failures: RateLimited::default() }
+        Self {
+            sessions,
+            priorities,
+            requests: Shares::new(MOST_REQUESTS),
+            associations: Shares::new(MOST_ASSOCIATIONS),
+            failures: RateLimited::default(),
+        }
     }
 
     /// Serves a prepared connection that begins with a request.
@@ -80,7 +90,8 @@ impl Requested {
         let mut reader = RequestReader::default();
         let destination = tokio::select! {
             read = self.read(&mut tcp, &mut reader) => match read {
-                Ok(destination) => destination,
+                Ok(Some(destination)) => destination,
+                Ok(None) => return self.associate(tcp, &reader, ticket).await,
                 Err(failure) => return self.tell(&failure),
             },
             () = ticket.draining() => return,
@@ -112,6 +123,32 @@ impl Requested {
         }
     }
 
+    /// Relays datagrams of an application until its connection ends.
+    async fn associate(&self, mut tcp: TcpStream, reader: &RequestReader, mut ticket: Ticket) {
+        let bound = async {
+            let (local, application) = (tcp.local_addr()?.ip(), tcp.peer_addr()?.ip());
+            let association = Association::bind(local.to_canonical(), application.to_canonical()).await?;
+            Ok((associated(association.address()?), association))
+        };
+        let place = self.associations.enter(other(&tcp).as_slice()).map_err(Failure::from);
+        let (answer, association, _place) = match (place, bound.await) {
+            (Ok(place), Ok((answer, association))) => (answer, association, place),
+            (Err(failure), _) | (_, Err(failure)) => {
+                self.tell(&failure);
+                return refuse(tcp, &reader.answer(failure.outcome())).await;
+            }
+        };
+        if tcp.write_all(&answer).await.is_err() {
+            return;
+        }
+        tokio::select! {
+            () = association.run(&self.sessions) => {}
+            () = until_closed(&mut tcp) => {}
+            () = ticket.draining() => {}
+        }
+        let _ = sockopt::clear_abort_on_drop(tcp.as_fd());
+    }
+
     /// Serves a prepared connection that was redirected from its destination. A refused one is reset.
     pub(super) async fn serve_redirected(
         self: Arc<Self>,
@@ -130,10 +167,14 @@ impl Requested {
         }
     }
 
-    /// Reads the request. An application whose request is invalid has been told so.
-    async fn read(&self, tcp: &mut TcpStream, reader: &mut RequestReader) -> Result<Destination, Failure> {
-        let other = tcp.peer_addr().ok().filter(|peer| !peer.ip().to_canonical().is_loopback());
-        let _place = self.requests.enter(other.map(Source::of).as_slice())?;
+    /// Reads the request: for a connection to a destination, or for relayed datagrams. An application whose request is invalid has
+    /// been told so.
+    async fn read(
+        &self,
+        tcp: &mut TcpStream,
+        reader: &mut RequestReader,
+    ) -> Result<Option<Destination>, Failure> {
+        let _place = self.requests.enter(other(tcp).as_slice())?;
         let steps = async {
             let mut buffer = [0; 1024];
             loop {
@@ -143,7 +184,8 @@ impl Requested {
                         count => reader.handle_bytes(&buffer[..count]),
                     },
                     Step::Send(answer) => tcp.write_all(&answer).await?,
-                    Step::Connect(destination) => return Ok(destination),
+                    Step::Connect(destination) => return Ok(Some(destination)),
+                    Step::Associate => return Ok(None),
                     Step::Refuse(answer, error) => {
                         tcp.write_all(&answer).await?;
                         return Err(Failure::Invalid(error));
@@ -221,11 +263,20 @@ async fn refuse(mut tcp: TcpStream, answer: &[u8]) {
     }
 }
 
+/// The machine of an application, unless it is this one.
+fn other(tcp: &TcpStream) -> Option<Source> {
+    tcp.peer_addr().ok().filter(|peer| !peer.ip().to_canonical().is_loopback()).map(Source::of)
+}
+
 /// Ends the connection in order. A reset, which unread bytes cause too, would take the answer from the application.
 async fn close(tcp: &mut TcpStream) {
     let _ = sockopt::clear_abort_on_drop(tcp.as_fd());
     let _ = tcp.shutdown().await;
+    let _ = timeout(CLOSING, until_closed(tcp)).await;
+}
+
+/// Waits until the application has closed its connection. What it sends is discarded.
+async fn until_closed(tcp: &mut TcpStream) {
     let mut buffer = [0; 1024];
-    let _ =
-        timeout(CLOSING, async { while tcp.read(&mut buffer).await.is_ok_and(|count| count > 0) {} }).await;
+    while tcp.read(&mut buffer).await.is_ok_and(|count| count > 0) {}
 }

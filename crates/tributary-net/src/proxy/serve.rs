@@ -18,7 +18,8 @@ use super::drain::{self, Drain, Drained, Ticket};
 use super::event_log::{EventLog, EventLogConfig};
 use super::intake;
 use super::relay::{
-    self, CODE_ENDING, CODE_NO_MEMORY, CODE_NOT_ALLOWED, CODE_UNKNOWN_TARGET, CODE_UNREACHABLE, Peer,
+    self, CODE_ENDING, CODE_NO_MEMORY, CODE_NOT_ALLOWED, CODE_REFUSED, CODE_UNKNOWN_TARGET, CODE_UNREACHABLE,
+    Peer,
 };
 use super::target::{Head, HeadError, Target, TargetName};
 use super::throttle::{Throttle, Throttles};
@@ -28,6 +29,7 @@ use super::{PriorityRules, ProxyError};
 use crate::allow::AllowRules;
 use crate::clients::{self, Clients};
 use crate::config::ListenConfig;
+use crate::destination::Destination;
 use crate::flow::Flow;
 use crate::identity::PublicKey;
 use crate::listener::Listener;
@@ -159,7 +161,7 @@ impl Server {
         Ok(Self { listener, targets, watch, log })
     }
 
-    /// Also forwards the datagrams of flows to these targets. Without them every flow is refused.
+    /// Also forwards the datagrams of flows to these targets. Without them flows lead to allowed destinations only.
     ///
     /// # Errors
     /// [`ProxyError::Targets`].
@@ -305,6 +307,13 @@ enum Opened {
     Answer(Vec<u8>),
 }
 
+/// Where a flow of datagrams leads.
+enum FlowTo {
+    /// The index of a target.
+    Target(usize),
+    Destination(Destination, DestinationOpen),
+}
+
 /// Serves one stream of a session.
 async fn serve_stream(mut stream: Stream, targets: Arc<Targets>, client: Arc<Client>, mut ticket: Ticket) {
     let place = targets.places.enter(&client.sources).map_err(OpenError::from);
@@ -354,16 +363,21 @@ async fn serve_flow(flow: Flow, targets: Arc<Targets>, client: Arc<Client>, mut 
     let served = async {
         let _place = targets.places.enter(&client.sources)?;
         let _memory = flow.carried_on().ok_or(OpenError::NoMemory)?;
-        let (index, address) = targets.resolve(&flow, client.key).await?;
-        let unreachable =
-            |error| targets.unreachable(&targets.udp[index], error, targets.targets.len() + index);
-        udp::serve(&flow, address, client.throttle.as_deref()).await.map_err(unreachable)
+        let (address, to) = targets.resolve(&flow, &client).await?;
+        let served = udp::serve(&flow, address, client.throttle.as_deref()).await;
+        served.map_err(|error| match to {
+            FlowTo::Target(index) => targets.udp_unreachable(index, error),
+            FlowTo::Destination(destination, _shown) => {
+                let error = DestinationError::Unreachable { destination, error };
+                OpenError::Destination { from: client.from, error }
+            }
+        })
     };
     tokio::select! {
         outcome = served => {
             if let Err(error) = outcome {
                 targets.tell(&error);
-                flow.reset(error.code());
+                flow.reset(if error.is_refusal() { CODE_REFUSED } else { error.code() });
             }
         }
         () = ticket.draining() => flow.reset(CODE_ENDING),
@@ -371,6 +385,16 @@ async fn serve_flow(flow: Flow, targets: Arc<Targets>, client: Arc<Client>, mut 
 }
 
 impl OpenError {
+    /// Whether nothing listens at the other end.
+    fn is_refusal(&self) -> bool {
+        let (Self::Unreachable { error, .. }
+        | Self::Destination { error: DestinationError::Unreachable { error, .. }, .. }) = self
+        else {
+            return false;
+        };
+        error.kind() == std::io::ErrorKind::ConnectionRefused
+    }
+
     fn code(&self) -> u32 {
         match self {
             Self::Unreachable { .. } => CODE_UNREACHABLE,
@@ -435,8 +459,7 @@ impl Targets {
     /// Does what the stream's head asks for.
     async fn open(&self, stream: &mut Stream, client: &Client) -> Result<Opened, OpenError> {
         let entry = self.entry(client.key)?;
-        let allow = entry.as_ref().and_then(|entry| entry.allow.as_ref()).unwrap_or(&self.allow);
-        let asker = Asker { names: &client.names, sources: &client.sources, allow };
+        let asker = self.asker(client, entry.as_deref());
         let refused = |error| OpenError::Destination { from: client.from, error };
         match timeout(CONNECT, Head::read(stream)).await.map_err(|_| OpenError::NoHead)?? {
             Head::Target(name) => {
@@ -478,28 +501,43 @@ impl Targets {
         OpenError::Unreachable { target: target.to_string(), error, index }
     }
 
-    /// The target of datagrams that is named in a flow's first datagram, and its address.
-    async fn resolve(
-        &self,
-        flow: &Flow,
-        client: Option<PublicKey>,
-    ) -> Result<(usize, SocketAddr), OpenError> {
-        if self.udp.is_empty() {
-            return Err(OpenError::NoUdp);
-        }
+    fn udp_unreachable(&self, index: usize, error: std::io::Error) -> OpenError {
+        self.unreachable(&self.udp[index], error, self.targets.len() + index)
+    }
+
+    /// Where the first datagram of a flow says that it leads, and the address.
+    async fn resolve(&self, flow: &Flow, client: &Client) -> Result<(SocketAddr, FlowTo), OpenError> {
+        let entry = self.entry(client.key)?;
         let first = timeout(CONNECT, flow.recv_datagram()).await;
         let Ok(Ok(Some(first))) = first else { return Err(OpenError::NoHead) };
-        let Head::Target(name) = Head::read(&mut &first.bytes[..]).await? else {
-            return Err(OpenError::NoUdp);
-        };
-        let index = find(&self.udp, name.as_ref())?;
-        let target = &self.udp[index];
-        check_target(self.entry(client)?.as_deref(), target)?;
-        let found = timeout(self.within, lookup_host(address(target))).await;
-        let found = found.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
-        let found = found.and_then(|mut all| all.next().ok_or_else(|| std::io::ErrorKind::NotFound.into()));
-        let address = found.map_err(|error| self.unreachable(target, error, self.targets.len() + index))?;
-        Ok((index, address))
+        match Head::read(&mut &first.bytes[..]).await? {
+            Head::Target(_) if self.udp.is_empty() => Err(OpenError::NoUdp),
+            Head::Target(name) => {
+                let index = find(&self.udp, name.as_ref())?;
+                let target = &self.udp[index];
+                check_target(entry.as_deref(), target)?;
+                let found = timeout(self.within, lookup_host(address(target))).await;
+                let found = found.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
+                let found =
+                    found.and_then(|mut all| all.next().ok_or_else(|| std::io::ErrorKind::NotFound.into()));
+                let address = found.map_err(|error| self.udp_unreachable(index, error))?;
+                Ok((address, FlowTo::Target(index)))
+            }
+            Head::Destination(destination) => {
+                let shown = self.watch.open(&destination);
+                let asker = self.asker(client, entry.as_deref());
+                let address = self.destinations.address(&destination, asker, self.within).await;
+                let refused = |error| OpenError::Destination { from: client.from, error };
+                Ok((address.map_err(refused)?, FlowTo::Destination(destination, shown)))
+            }
+            Head::Lookup(_) => Err(OpenError::NoUdp),
+        }
+    }
+
+    /// Who asks for a destination, with the rules of its entry in the list of clients.
+    fn asker<'a>(&'a self, client: &'a Client, entry: Option<&'a clients::Client>) -> Asker<'a> {
+        let allow = entry.and_then(|entry| entry.allow.as_ref()).unwrap_or(&self.allow);
+        Asker { names: &client.names, sources: &client.sources, allow }
     }
 
     fn tell(&self, error: &OpenError) {

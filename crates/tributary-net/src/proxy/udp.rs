@@ -1,34 +1,38 @@
 //! The proxy's datagrams: UDP over flows of a session.
 //!
-//! How to use it, for another client end (SOCKS5's UDP ASSOCIATE, a TUN device):
-//!
-//! - Make one [`FlowTable`] with a function that hands the datagrams that come back to a source. A *source* is the key of a flow: the
-//!   address of a socket, or addresses and ports of both ends.
-//! - Pass every datagram to [`FlowTable::send`] with its source and the flow's head (`Head::encode`). The first one opens a flow,
+//! - A client end makes one [`FlowTable`], whose [`Answers`] go back to a source. A *source* is the key of a flow: the address of a
+//!   socket, or the addresses and ports of both ends.
+//! - It passes every datagram to [`FlowTable::send`] with its source and the flow's head (`Head::encode`). The first one opens a flow,
 //!   whose first datagram is the head; a flow that has been idle for [`IDLE`] ends. Nothing waits: what there is no room for is dropped,
 //!   as UDP does.
-//! - At the server give the session's flows to [`serve`], with a function that resolves a head.
+//! - The server gives the session's flows to [`serve`], with the address that a head leads to.
 //!
-//! [`Listening`] is the client end for UDP sockets of this machine. Not here: how a flow is sent ([`tributary_proto::flow`]).
+//! Client ends: [`Listening`] for UDP sockets of this machine, [`Association`] for SOCKS5, [`Packets`] for a TUN device. Not here:
+//! how a flow is sent ([`tributary_proto::flow`]).
 
+mod associate;
 mod listen;
+mod packets;
 mod serve;
 mod table;
 
 use std::io;
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+pub(super) use associate::Association;
 pub(super) use listen::Listening;
+pub(super) use packets::Packets;
 pub(super) use serve::serve;
-pub(super) use table::FlowTable;
+use table::{Answers, FlowTable};
 
 /// A flow without datagrams in either direction ends after this time (RFC 4787 REQ-5: not less than two minutes).
 const IDLE: Duration = Duration::from_secs(120);
+/// Flows of one client end: half of the streams and flows that a server allows by default.
+const MOST_FLOWS: usize = 512;
 /// Datagrams that are taken from a socket or a flow at once.
 const BATCH: usize = 64;
 /// Buffer for datagrams of one batch, bytes.
@@ -65,29 +69,44 @@ impl Used {
     }
 }
 
-/// Datagrams that were received from a socket at once.
-struct Batch {
+/// Datagrams that were received at once, each with its source.
+struct Batch<K> {
     bytes: Box<[u8]>,
-    datagrams: Vec<(SocketAddr, Range<usize>)>,
+    at: usize,
+    datagrams: Vec<(K, Range<usize>)>,
 }
 
-impl Batch {
+impl<K: PartialEq> Batch<K> {
     fn new() -> Self {
-        Self { bytes: vec![0; BUFFER].into(), datagrams: Vec::with_capacity(BATCH) }
+        Self { bytes: vec![0; BUFFER].into(), at: 0, datagrams: Vec::with_capacity(BATCH) }
     }
 
-    /// Receives what waits. An error without any datagram is returned; an ICMP error caused by an earlier datagram counts as
-    /// nothing received.
-    fn fill(&mut self, receive: impl Fn(&mut [u8]) -> io::Result<(usize, SocketAddr)>) -> io::Result<()> {
+    fn clear(&mut self) {
         self.datagrams.clear();
-        let mut at = 0;
-        while self.datagrams.len() < BATCH && self.bytes.len() - at >= LONGEST {
-            match receive(&mut self.bytes[at..]) {
+        self.at = 0;
+    }
+
+    /// Whether the longest datagram fits, too.
+    fn has_room(&self) -> bool {
+        self.datagrams.len() < BATCH && self.bytes.len() - self.at >= LONGEST
+    }
+
+    fn push(&mut self, source: K, datagram: &[u8]) {
+        let range = self.at..self.at + datagram.len();
+        self.bytes[range.clone()].copy_from_slice(datagram);
+        self.at = range.end;
+        self.datagrams.push((source, range));
+    }
+
+    /// Receives what waits. An error without any datagram is returned.
+    fn fill(&mut self, receive: impl Fn(&mut [u8]) -> io::Result<(usize, K)>) -> io::Result<()> {
+        self.clear();
+        while self.has_room() {
+            match receive(&mut self.bytes[self.at..]) {
                 Ok((length, from)) => {
-                    self.datagrams.push((from, at..at + length));
-                    at += length;
+                    self.datagrams.push((from, self.at..self.at + length));
+                    self.at += length;
                 }
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if self.datagrams.is_empty() => return Err(error),
                 Err(_) => break,
@@ -96,11 +115,11 @@ impl Batch {
         Ok(())
     }
 
-    /// Runs of datagrams from one sender.
-    fn runs(&self) -> impl Iterator<Item = (SocketAddr, impl Iterator<Item = &[u8]> + Clone)> {
+    /// Runs of datagrams from one source.
+    fn runs(&self) -> impl Iterator<Item = (&K, impl Iterator<Item = &[u8]> + Clone)> {
         self.datagrams.chunk_by(|a, b| a.0 == b.0).map(|run| {
             let datagrams = run.iter().map(|(_, range)| &self.bytes[range.clone()]);
-            (run[0].0, datagrams)
+            (&run[0].0, datagrams)
         })
     }
 }

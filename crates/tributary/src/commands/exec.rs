@@ -34,8 +34,11 @@ pub(crate) fn run(arguments: ExecArguments) -> Result<ExitCode> {
         // After the session is up, because the program waits for nothing else.
         let executable = std::env::current_exe().context("finding this program")?;
         let (program, sockets) = Program::start(&mut inside_command(&executable), &arguments.program)?;
-        let Sockets { listeners, names } = sockets;
-        forwarder.serve_redirected(Redirected { listeners, names })?;
+        let Sockets { listeners, names, device } = sockets;
+        if let Err(missing) = &device {
+            tracing::warn!("only TCP and names are carried: {missing}");
+        }
+        forwarder.serve_redirected(Redirected { listeners, names, device: device.ok() })?;
         let watch = forwarder.watch();
         let name = arguments.program[0].to_string_lossy().into_owned();
         let _shown = status::show("exec", &[] as &[String], move || {
@@ -83,13 +86,13 @@ pub(crate) fn inside(program: &[OsString]) -> ExitCode {
 }
 
 /// As a shell reports it: the exit code, or 128 plus the signal's number.
-fn code(status: ExitStatus) -> u8 {
+pub(super) fn code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-/// Signals that are passed on to the program.
-struct Signals(Vec<Signal>);
+/// Signals that are passed on to a program.
+pub(super) struct Signals(Vec<Signal>);
 
 impl Signals {
     const PASSED: [SignalKind; 6] = [
@@ -101,7 +104,7 @@ impl Signals {
         SignalKind::quit(),
     ];
 
-    fn new() -> Result<Self> {
+    pub(super) fn new() -> Result<Self> {
         let signals = Self::PASSED.into_iter().map(signal).collect::<Result<_, _>>();
         Ok(Self(signals.context("cannot listen for signals")?))
     }
@@ -117,7 +120,7 @@ impl Signals {
     }
 
     /// Passes signals on until the program has ended.
-    async fn until_ended(&mut self, mut child: Child) -> Result<ExitStatus> {
+    pub(super) async fn until_ended(&mut self, mut child: Child) -> Result<ExitStatus> {
         let mut ends = signal(SignalKind::child()).context("cannot listen for signals")?;
         loop {
             if let Some(status) = child.try_wait().context("waiting for the program")? {

@@ -80,7 +80,8 @@ fn other_requests_are_refused_in_their_protocol() {
         (b"\x05\x01\x02".to_vec(), b"\x05\xff", RequestError::Password),
         (b"\x05\0".to_vec(), b"\x05\xff", RequestError::Password),
         (socks(b"\x05\x02\0\x01"), b"\x05\x07", RequestError::Command(2)),
-        (socks(b"\x05\x03\0\x01"), b"\x05\x07", RequestError::Command(3)),
+        (socks(b"\x05\x04\0\x01"), b"\x05\x07", RequestError::Command(4)),
+        (socks(b"\x05\x03\0\x05"), b"\x05\x08", RequestError::AddressType(5)),
         (socks(b"\x05\x01\0\x02"), b"\x05\x08", RequestError::AddressType(2)),
         (socks(b"\x04\x01\0\x01"), b"", RequestError::Protocol),
         (socks(b"\x05\x01\0\x01\x01\x02\x03\x04\0\0"), b"\x05\x01", RequestError::Destination),
@@ -100,6 +101,25 @@ fn other_requests_are_refused_in_their_protocol() {
         assert!(said.starts_with(answer), "{}: {}", request.escape_ascii(), said.escape_ascii());
         assert_eq!(why, error);
     }
+}
+
+#[test]
+fn datagrams_are_relayed_with_their_destination_in_front() {
+    assert_eq!(last(&socks(&[5, 3, 0, 1, 0, 0, 0, 0, 0, 0])), Some(Step::Associate));
+    assert_eq!(associated("127.0.0.1:258".parse().unwrap()), [5, 0, 0, 1, 127, 0, 0, 1, 1, 2]);
+    let named = |host: &str| Destination { host: host.parse().unwrap(), port: 443 };
+    for destination in [named("a.org"), named("192.0.2.1"), named("2001:db8::1")] {
+        for payload in [&b""[..], b"text"] {
+            let datagram = write_datagram(&destination, payload);
+            assert_eq!(read_datagram(&datagram), Some((destination.clone(), payload)));
+            let head = datagram.len() - payload.len();
+            assert!((0..head).all(|length| read_datagram(&datagram[..length]).is_none()));
+            let fragment = [&datagram[..2], &[1], &datagram[3..]].concat();
+            assert_eq!(read_datagram(&fragment), None, "a fragment");
+        }
+    }
+    assert_eq!(read_datagram(b"\0\0\0\x01\x01\x02\x03\x04\0\0text"), None, "no port");
+    assert_eq!(read_datagram(b"\0\0\0\x03\x01 \0\x50text"), None, "no host");
 }
 
 #[test]
@@ -131,5 +151,8 @@ proptest! {
         let starts = [&b"\x05\x01\0\x05\x01\0\x03"[..], b"CONNECT ", b"\x05", b""];
         let bytes = [starts[first], &bytes].concat();
         last(&bytes);
+        if let Some((_, payload)) = read_datagram(&bytes) {
+            prop_assert!(bytes.ends_with(payload));
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The server's side of destinations that applications choose: resolve, judge, connect to the address that was judged.
+//! The server's side of destinations that applications choose: resolve, judge, connect or send to the address that was judged.
 //!
 //! Not here: the rules (`allow`), places for connections, and relaying (`serve`).
 
@@ -99,34 +99,53 @@ impl Destinations {
     pub(super) async fn connect(
         &self,
         destination: &Destination,
-        Asker { names, sources, allow }: Asker<'_>,
+        asker: Asker<'_>,
         within: Duration,
     ) -> Result<TcpStream, DestinationError> {
+        let connecting = async {
+            let judged = self.judge(destination, asker, within).await?;
+            intake::connect_to(judged.into_iter()).await.map_err(unreachable(destination))
+        };
+        let connected = timeout(within, connecting).await;
+        connected.unwrap_or_else(|_| Err(unreachable(destination)(io::ErrorKind::TimedOut.into())))
+    }
+
+    /// The address for datagrams to the destination, if it is allowed.
+    pub(super) async fn address(
+        &self,
+        destination: &Destination,
+        asker: Asker<'_>,
+        within: Duration,
+    ) -> Result<SocketAddr, DestinationError> {
+        let judged = self.judge(destination, asker, within).await?;
+        let reached = judged.iter().find(|address| has_route(address.ip())).copied();
+        reached.ok_or_else(|| unreachable(destination)(io::ErrorKind::NetworkUnreachable.into()))
+    }
+
+    /// The addresses of the destination that are allowed, at least one.
+    async fn judge(
+        &self,
+        destination: &Destination,
+        Asker { names, sources, allow }: Asker<'_>,
+        within: Duration,
+    ) -> Result<Vec<SocketAddr>, DestinationError> {
         refuse_all(allow, destination)?;
         let Destination { host, port } = destination;
-        let connecting = async {
-            let (asked, addresses) = match host {
-                Host::Address(address) => (names.of(*address), vec![*address]),
-                Host::Name(name) => (vec![name.clone()], self.resolve(name, sources, within).await?),
-            };
-            let addresses: Vec<_> = addresses.into_iter().map(|ip| SocketAddr::new(ip, *port)).collect();
-            let is_allowed = |address: &SocketAddr| {
-                let of_names = asked.iter().any(|name| allow.allow(Some(name), *address));
-                of_names || allow.allow(None, *address)
-            };
-            let judged: Vec<_> = addresses.iter().copied().filter(is_allowed).collect();
-            if judged.is_empty() {
-                let what = destination.to_string();
-                return Err(DestinationError::NotAllowed { what, why: reason(host, &addresses) });
-            }
-            let connected = intake::connect_to(judged.into_iter()).await;
-            connected
-                .map_err(|error| DestinationError::Unreachable { destination: destination.clone(), error })
+        let (asked, addresses) = match host {
+            Host::Address(address) => (names.of(*address), vec![*address]),
+            Host::Name(name) => (vec![name.clone()], self.resolve(name, sources, within).await?),
         };
-        timeout(within, connecting).await.unwrap_or_else(|_| {
-            let error = io::ErrorKind::TimedOut.into();
-            Err(DestinationError::Unreachable { destination: destination.clone(), error })
-        })
+        let addresses: Vec<_> = addresses.into_iter().map(|ip| SocketAddr::new(ip, *port)).collect();
+        let is_allowed = |address: &SocketAddr| {
+            let of_names = asked.iter().any(|name| allow.allow(Some(name), *address));
+            of_names || allow.allow(None, *address)
+        };
+        let judged: Vec<_> = addresses.iter().copied().filter(is_allowed).collect();
+        if judged.is_empty() {
+            let (what, why) = (destination.to_string(), reason(host, &addresses));
+            return Err(DestinationError::NotAllowed { what, why });
+        }
+        Ok(judged)
     }
 
     /// The addresses of a name of which some port is allowed.
@@ -181,6 +200,10 @@ impl Destinations {
         }
         Ok(addresses)
     }
+}
+
+fn unreachable(destination: &Destination) -> impl Fn(io::Error) -> DestinationError {
+    move |error| DestinationError::Unreachable { destination: destination.clone(), error }
 }
 
 /// Without rules no names are resolved either.

@@ -8,12 +8,9 @@ use tokio::net::UdpSocket;
 
 use super::super::sessions::Sessions;
 use super::super::target::{Entrance, Head};
-use super::{Batch, FlowTable};
+use super::{Answers, Batch, FlowTable, MOST_FLOWS};
 use crate::flow::Datagram;
 use crate::rate_limited::RateLimited;
-
-/// Flows of one listening socket: half of the streams and flows that a server allows by default.
-const MOST_FLOWS: usize = 512;
 
 /// A local UDP socket whose datagrams go to a target of the server.
 #[derive(Debug)]
@@ -39,13 +36,7 @@ impl Listening {
 
     /// Carries datagrams in both directions for ever. While there is no session they are dropped.
     pub(in super::super) async fn run(self, sessions: Arc<Sessions>) {
-        let socket = self.socket.clone();
-        let flows = FlowTable::new(MOST_FLOWS, move |source: &SocketAddr, datagrams: &[Datagram]| {
-            for datagram in datagrams {
-                // A full socket buffer drops it, as the network does.
-                let _ = socket.try_send_to(&datagram.bytes, *source);
-            }
-        });
+        let flows = FlowTable::new(MOST_FLOWS, Senders(self.socket.clone()));
         let (mut batch, failures) = (Batch::new(), RateLimited::default());
         loop {
             let received = match self.socket.readable().await {
@@ -59,8 +50,20 @@ impl Listening {
             }
             let Some(session) = sessions.current() else { continue };
             for (source, datagrams) in batch.runs() {
-                flows.send(&session, (source, &self.head), datagrams);
+                flows.send(&session, (source, || self.head.clone()), datagrams);
             }
+        }
+    }
+}
+
+/// Those who send to the socket.
+struct Senders(Arc<UdpSocket>);
+
+impl Answers<SocketAddr> for Senders {
+    fn datagrams(&self, source: &SocketAddr, datagrams: &[Datagram]) {
+        for datagram in datagrams {
+            // A full socket buffer drops it, as the network does.
+            let _ = self.0.try_send_to(&datagram.bytes, *source);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The flows of a client end, by source.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -19,15 +20,23 @@ const SPARE: Duration = Duration::from_secs(10);
 /// The head of a flow is sent even after an outage of this length.
 const HEAD: Duration = Duration::from_secs(60);
 
-/// Hands datagrams that came back to their source.
-type Reply<K> = Box<dyn Fn(&K, &[Datagram]) + Send + Sync>;
+/// What goes back to a source.
+pub(super) trait Answers<K>: Send + Sync + 'static {
+    /// Datagrams that came back.
+    fn datagrams(&self, source: &K, datagrams: &[Datagram]);
+
+    /// The server refused the flow, with a code of `docs/wire-proxy.md`. Called for every attempt to send on it.
+    fn refused(&self, source: &K, code: u32) {
+        let _ = (source, code);
+    }
+}
 
 /// The flows of many sources. A flood of new sources is bounded: when the table is full and no flow is idle, the new ones
 /// are dropped, and those that are open go on.
-pub(in super::super) struct FlowTable<K> {
+pub(super) struct FlowTable<K> {
     flows: Mutex<BTreeMap<K, Entry>>,
     most: usize,
-    reply: Reply<K>,
+    answers: Box<dyn Answers<K>>,
     refused: RateLimited,
 }
 
@@ -43,31 +52,28 @@ impl Drop for Entry {
     }
 }
 
-impl<K: Clone + Ord + Send + 'static> FlowTable<K> {
+impl<K: Clone + Ord + Display + Send + 'static> FlowTable<K> {
     /// A table of at most `most` flows.
-    pub(in super::super) fn new(
-        most: usize,
-        reply: impl Fn(&K, &[Datagram]) + Send + Sync + 'static,
-    ) -> Arc<Self> {
+    pub(super) fn new(most: usize, answers: impl Answers<K>) -> Arc<Self> {
         Arc::new(Self {
             flows: Mutex::default(),
             most,
-            reply: Box::new(reply),
+            answers: Box::new(answers),
             refused: RateLimited::default(),
         })
     }
 
     /// Sends datagrams of a source. Opens a flow of `session` with this head if the source has none, or if that has ended with its
     /// session. Returns how many were not dropped.
-    pub(in super::super) fn send<'a>(
+    pub(super) fn send<'a>(
         self: &Arc<Self>,
         session: &Session,
-        (source, head): (K, &[u8]),
+        (source, head): (&K, impl FnOnce() -> Vec<u8>),
         datagrams: impl Iterator<Item = &'a [u8]> + Clone,
     ) -> usize {
         let mut flows = self.lock();
         let all = datagrams.map(|datagram| (datagram, Ecn::NotCapable));
-        if let Some(entry) = flows.get(&source) {
+        if let Some(entry) = flows.get(source) {
             match entry.flow.send_datagrams(all.clone()) {
                 Ok(queued) => {
                     entry.used.now();
@@ -75,23 +81,31 @@ impl<K: Clone + Ord + Send + 'static> FlowTable<K> {
                 }
                 // The server does not take it: the source is dropped when it sends again after a while.
                 Err(SendDatagramError::Stopped(code)) => {
-                    let why = relay::meaning(code).unwrap_or("the server ended the flow");
-                    self.refused.tell(|more| tracing::warn!("datagrams refused: {why}{more}"));
+                    self.refuse(source, code);
                     return 0;
                 }
-                Err(_) => drop(flows.remove(&source)),
+                Err(_) => drop(flows.remove(source)),
             }
         }
         if flows.len() >= self.most && !Self::make_room(&mut flows) {
             return 0;
         }
-        let Some(flow) = open(session, head) else { return 0 };
+        let Some(flow) = open(session, &head()) else { return 0 };
         let queued = flow.send_datagrams(all).unwrap_or(0);
         let used = Arc::new(Used::new());
         let task = receive(Arc::downgrade(self), source.clone(), (flow.clone(), used.clone()));
         let task = tokio::spawn(task).abort_handle();
-        flows.insert(source, Entry { flow, used, task });
+        flows.insert(source.clone(), Entry { flow, used, task });
         queued
+    }
+
+    fn refuse(&self, source: &K, code: u32) {
+        // Nothing listens there: no fault of either end.
+        if code != relay::CODE_REFUSED {
+            let why = relay::meaning(code).unwrap_or("the server ended the flow");
+            self.refused.tell(|more| tracing::warn!("datagrams of {source} refused: {why}{more}"));
+        }
+        self.answers.refused(source, code);
     }
 
     /// Ends the flow that has been idle for the longest time, if it was for [`SPARE`].
@@ -117,7 +131,7 @@ fn open(session: &Session, head: &[u8]) -> Option<Arc<Flow>> {
 }
 
 /// Passes on what comes back on a flow, until its end or until it is idle.
-async fn receive<K: Clone + Ord + Send + 'static>(
+async fn receive<K: Clone + Ord + Display + Send + 'static>(
     table: Weak<FlowTable<K>>,
     source: K,
     (flow, used): (Arc<Flow>, Arc<Used>),
@@ -130,16 +144,22 @@ async fn receive<K: Clone + Ord + Send + 'static>(
         };
         match received {
             Ok(1..) => {}
-            // A refused flow stays until it is idle, so that its source does not open another one with each datagram.
-            Err(StreamError::Abandoned(_)) => {
-                used.idle().await;
+            Err(StreamError::Abandoned(code)) => {
+                let Some(table) = table.upgrade() else { return };
+                table.refuse(&source, code);
+                drop(table);
+                // Something may listen there later. Every other refusal stays until it is idle, so that its source does not open
+                // another flow with each datagram.
+                if code != relay::CODE_REFUSED {
+                    used.idle().await;
+                }
                 break;
             }
             _ => break,
         }
         let Some(table) = table.upgrade() else { return };
         used.now();
-        (table.reply)(&source, &batch);
+        table.answers.datagrams(&source, &batch);
         batch.clear();
     }
     if let Some(table) = table.upgrade() {

@@ -1,0 +1,100 @@
+//! The client end for SOCKS5's UDP ASSOCIATE: datagrams with their destination in front. Source: RFC 1928 §7.
+//!
+//! Not here: the request, and the connection with which an association ends (`requested`).
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::UdpSocket;
+
+use super::super::request::{read_datagram, write_datagram};
+use super::super::sessions::Sessions;
+use super::super::target::Head;
+use super::{Answers, Batch, FlowTable, MOST_FLOWS};
+use crate::destination::Destination;
+use crate::flow::Datagram;
+
+/// Time before the socket is read again after an error.
+const AFTER_ERROR: Duration = Duration::from_millis(20);
+
+/// A socket for the datagrams of one application.
+#[derive(Debug)]
+pub(in super::super) struct Association {
+    socket: Arc<UdpSocket>,
+    application: IpAddr,
+}
+
+impl Association {
+    /// Binds a socket to this local address for an application at this address.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(in super::super) async fn bind(local: IpAddr, application: IpAddr) -> io::Result<Self> {
+        Ok(Self { socket: Arc::new(UdpSocket::bind((local, 0)).await?), application })
+    }
+
+    /// Where the application is to send its datagrams.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(in super::super) fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Carries datagrams in both directions for ever. While there is no session they are dropped.
+    pub(in super::super) async fn run(self, sessions: &Sessions) {
+        let flows = FlowTable::new(MOST_FLOWS, Application(self.socket.clone()));
+        let mut batch = Batch::new();
+        loop {
+            let received = match self.socket.readable().await {
+                Ok(()) => batch.fill(|buffer| self.socket.try_recv_from(buffer)),
+                error => error,
+            };
+            if let Err(error) = received {
+                tracing::debug!(%error, "datagrams of an application");
+                tokio::time::sleep(AFTER_ERROR).await;
+                continue;
+            }
+            let Some(session) = sessions.current() else { continue };
+            for (from, datagrams) in batch.runs() {
+                // RFC 1928 §7: from no other host.
+                if from.ip() != self.application {
+                    continue;
+                }
+                for (to, payload) in datagrams.filter_map(read_datagram) {
+                    let source = Conversation { from: *from, to };
+                    let head = || Head::Destination(source.to.clone()).encode();
+                    flows.send(&session, (&source, head), std::iter::once(payload));
+                }
+            }
+        }
+    }
+}
+
+/// The application's address, and with whom it exchanges datagrams.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Conversation {
+    from: SocketAddr,
+    to: Destination,
+}
+
+impl fmt::Display for Conversation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} to {}", self.from, self.to)
+    }
+}
+
+/// The application. There is no answer that says that a destination is refused.
+struct Application(Arc<UdpSocket>);
+
+impl Answers<Conversation> for Application {
+    fn datagrams(&self, Conversation { from, to }: &Conversation, datagrams: &[Datagram]) {
+        for datagram in datagrams {
+            // A full socket buffer drops it, as the network does.
+            let _ = self.0.try_send_to(&write_datagram(to, &datagram.bytes), *from);
+        }
+    }
+}

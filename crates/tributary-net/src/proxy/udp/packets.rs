@@ -1,0 +1,170 @@
+//! The client end for a TUN device: the datagrams in its packets become flows, one for each source and destination.
+//!
+//! Other protocols are answered with ICMP, except TCP, which the kernel gives to a listener before it reaches the device. Not here: the
+//! bytes of packets ([`tributary_tun::datagram`]), and who makes the device and its routes.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::unix::AsyncFd;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tributary_tun::datagram::{
+    Ends, Packet, PacketReader, Unreachable, write_datagram, write_refusal, write_unreachable,
+};
+use tributary_tun::{BUFFER, Tun, VIRTIO};
+
+use super::super::relay;
+use super::super::sessions::Sessions;
+use super::super::target::Head;
+use super::{Answers, Batch, FlowTable, MOST_FLOWS};
+use crate::flow::Datagram;
+use crate::rate_limited::RateLimited;
+use crate::sockopt::readiness;
+
+/// Protocol number.
+const TCP: u8 = 6;
+/// Time before the device is read again after an error.
+const AFTER_ERROR: Duration = Duration::from_millis(20);
+
+/// Packets that wait in a device at most, as the kernel makes it.
+const QUEUE: usize = 500;
+
+/// A TUN device whose datagrams go where they are addressed to.
+#[derive(Debug)]
+pub(in super::super) struct Packets(Arc<AsyncFd<Tun>>);
+
+impl Packets {
+    /// Takes a device, whose reads must not block.
+    ///
+    /// # Errors
+    /// The system's, when it is no device.
+    pub(in super::super) fn new(tun: Tun) -> io::Result<Self> {
+        Ok(Self(Arc::new(readiness::register(tun)?)))
+    }
+
+    /// Carries datagrams in both directions until `ended`, and then those that still wait in the device. While there is no session they
+    /// are dropped.
+    pub(in super::super) async fn run(self, sessions: Arc<Sessions>, ended: CancellationToken) {
+        let flows = FlowTable::new(MOST_FLOWS, Sources(self.0.clone()));
+        let (mut waiting, mut last) = (Waiting::new(), 0);
+        loop {
+            let is_last = ended.is_cancelled();
+            last += usize::from(is_last);
+            let outcome = waiting.take(self.0.get_ref());
+            if let Some(session) = sessions.current() {
+                for (ends, datagrams) in waiting.batch.runs() {
+                    let head = || Head::Destination(ends.to.into()).encode();
+                    flows.send(&session, (ends, head), datagrams);
+                }
+            }
+            match outcome {
+                // Programs that go on in the background could send for ever.
+                Ok(has_more) if is_last && (!has_more || last > QUEUE) => return,
+                Ok(true) => tokio::task::yield_now().await,
+                Ok(false) => tokio::select! {
+                    readable = self.0.readable() => if let Ok(mut readable) = readable {
+                        // Found again by the next read, if there is something.
+                        readable.clear_ready();
+                    },
+                    () = ended.cancelled() => {}
+                },
+                Err(error) => {
+                    tracing::debug!(%error, "reading a TUN device");
+                    if is_last {
+                        return;
+                    }
+                    tokio::time::sleep(AFTER_ERROR).await;
+                }
+            }
+        }
+    }
+}
+
+/// Takes what waits in a device.
+struct Waiting {
+    frame: Vec<u8>,
+    reader: PacketReader,
+    batch: Batch<Ends>,
+    began: Instant,
+    not_redirected: RateLimited,
+}
+
+impl Waiting {
+    fn new() -> Self {
+        Self {
+            frame: vec![0; BUFFER],
+            reader: PacketReader::default(),
+            batch: Batch::new(),
+            began: Instant::now(),
+            not_redirected: RateLimited::default(),
+        }
+    }
+
+    /// Reads packets until the batch is full. Returns whether there may be more.
+    fn take(&mut self, tun: &Tun) -> io::Result<bool> {
+        self.batch.clear();
+        let now = self.began.elapsed();
+        while self.batch.has_room() {
+            let frame = match tun.read(&mut self.frame) {
+                Ok(length) => &self.frame[..length],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            };
+            match self.reader.read(frame, now) {
+                Packet::Datagrams { ends, bytes: [], .. } => self.batch.push(ends, &[]),
+                Packet::Datagrams { ends, bytes, each } => {
+                    bytes.chunks(each).for_each(|datagram| self.batch.push(ends, datagram));
+                }
+                Packet::Other { protocol, to } => {
+                    if protocol == TCP {
+                        self.not_redirected.tell(|more| {
+                            tracing::warn!(
+                                "a TCP packet to {to} came out of the device, where connections of this machine are redirected: a \
+                                 route leads the session's own packets into the tunnel, or it is another machine's. Routes that you \
+                                 add yourself must not match packets with the session's mark (ip rule … not fwmark){more}"
+                            );
+                        });
+                    }
+                    let mut answer = Vec::new();
+                    if write_unreachable(&mut answer, &frame[VIRTIO..], Unreachable::Prohibited) {
+                        let _ = tun.write(&answer, &[]);
+                    }
+                }
+                Packet::Nothing => {}
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The programs that send through the device.
+struct Sources(Arc<AsyncFd<Tun>>);
+
+impl Answers<Ends> for Sources {
+    fn datagrams(&self, &Ends { from, to }: &Ends, datagrams: &[Datagram]) {
+        let mut packet = Vec::new();
+        for datagram in datagrams {
+            packet.clear();
+            if write_datagram(&mut packet, Ends { from: to, to: from }, &datagram.bytes) {
+                // The kernel drops what its queues cannot hold.
+                let _ = self.0.get_ref().write(&packet, &[]);
+            }
+        }
+    }
+
+    fn refused(&self, ends: &Ends, code: u32) {
+        let why = match code {
+            relay::CODE_REFUSED => Unreachable::Port,
+            relay::CODE_UNREACHABLE => Unreachable::Host,
+            relay::CODE_NOT_ALLOWED | relay::CODE_UNKNOWN_TARGET => Unreachable::Prohibited,
+            // A lack at the server, which may pass.
+            _ => return,
+        };
+        let mut answer = Vec::new();
+        if write_refusal(&mut answer, *ends, why) {
+            let _ = self.0.get_ref().write(&answer, &[]);
+        }
+    }
+}
