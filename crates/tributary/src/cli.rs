@@ -104,14 +104,14 @@ pub(crate) struct ServeArguments {
     /// Where to forward: HOST:PORT, or NAME=HOST:PORT for clients that select it with --listen ADDR=NAME; repeatable
     #[arg(long, required_unless_present_any = ["allow", "clients"], value_name = "[NAME=]HOST:PORT")]
     pub(crate) forward: Vec<Target>,
-    /// Where applications of `connect --socks` and `exec` may connect to: HOST or HOST:PORTS; repeatable [default: nowhere]
+    /// Where applications of `connect --socks`, `exec` and `tunnel` may connect and send to: HOST or HOST:PORTS; repeatable [default: nowhere]
     ///
     /// HOST is an address, a network such as 192.168.1.0/24 or [fd00::]/8, a name, *.NAME, or `any`; PORTS are ports and
     /// ranges, such as 80,8000-8999, or all ports without it. Names are resolved here, and the address is judged: one that
     /// is not public (loopback, private, link-local) needs a rule for itself or its network.
     #[arg(long, value_name = "HOST[:PORTS]")]
     pub(crate) allow: Vec<AllowRule>,
-    /// Where to forward datagrams (UDP), as --forward; repeatable. Without it clients can send none
+    /// Where to forward datagrams (UDP) of `connect --udp`, as --forward; repeatable
     #[arg(long, value_name = "[NAME=]HOST:PORT")]
     pub(crate) udp: Vec<Target>,
     #[command(flatten)]
@@ -155,7 +155,7 @@ pub(crate) struct ConnectArguments {
     pub(crate) listen: Vec<Entrance>,
     /// Address for applications that name their destination by SOCKS5 or HTTP CONNECT; repeatable
     ///
-    /// Both protocols on one address. The server needs `--allow`; it resolves the names.
+    /// Both protocols on one address; with SOCKS5 datagrams too (UDP ASSOCIATE). The server needs `--allow`; it resolves the names.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) socks: Vec<SocketAddr>,
     /// Let --socks listen on an address that other machines reach; there is no password
@@ -176,7 +176,7 @@ pub(crate) struct ConnectArguments {
     pub(crate) json: bool,
 }
 
-/// Run one program whose connections go over a session: every TCP connection, and names resolved by the server. Without root.
+/// Run one program whose traffic goes over a session: TCP, UDP, and names resolved by the server. Without root.
 ///
 /// The server needs `--allow`. The exit code is the program's, or 128 plus the number of the signal that ended it; 125, 126
 /// and 127 as with env(1).
@@ -205,6 +205,68 @@ pub(crate) struct ExecArguments {
 pub(crate) struct InsideArguments {
     #[arg(required = true, last = true)]
     pub(crate) program: Vec<OsString>,
+}
+
+/// Carry the traffic of this machine, or a part of it, over a session. Needs root.
+///
+/// TCP connections end here and go on at the server as with `exec`; UDP goes as datagrams; names are resolved by the server. The
+/// server needs `--allow`. Other protocols are refused. Routes, rules and resolv.conf are as before when it has ended.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "Examples:
+  tributary tunnel --path auto --server 203.0.113.5:7000 --server-key PUBKEY --key client.key
+  tributary tunnel --path wlan0 --path wwan0,metered --server 203.0.113.5:7000 --kill-switch --server-key PUBKEY --key client.key
+  tributary tunnel --path auto --server 203.0.113.5:7000 --to 10.20.0.0/16 --uid games --server-key PUBKEY --key client.key
+  tributary tunnel clean"
+)]
+pub(crate) struct TunnelArguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<TunnelCommand>,
+    #[command(flatten)]
+    pub(crate) paths: PathArguments,
+    #[command(flatten)]
+    pub(crate) keys: ClientKeys,
+    #[command(flatten)]
+    pub(crate) session: SessionArguments,
+    /// Only traffic to this network; repeatable
+    #[arg(long, value_name = "NETWORK")]
+    pub(crate) to: Vec<String>,
+    /// Only traffic of this user, by name, number or FIRST-LAST; repeatable
+    #[arg(long, value_name = "USER")]
+    pub(crate) uid: Vec<String>,
+    /// Only traffic of processes in this control group, a path below /sys/fs/cgroup; repeatable
+    #[arg(long, value_name = "PATH")]
+    pub(crate) cgroup: Vec<String>,
+    /// Add rules and routes; off: only make the device, to which your own routes lead
+    #[arg(long, value_name = "ON|OFF", default_value = "on")]
+    pub(crate) routes: Switch,
+    /// Let the server resolve this machine's names [default: on for the whole machine's traffic, else off]
+    #[arg(long, value_name = "ON|OFF")]
+    pub(crate) dns: Option<Switch>,
+    /// When the tunnel dies, what it carried stays unreachable, until it is started again or `tributary tunnel clean`
+    #[arg(long, conflicts_with = "to")]
+    pub(crate) kill_switch: bool,
+    /// Name of the TUN device
+    #[arg(long, value_name = "NAME", default_value = "tributary0")]
+    pub(crate) device: String,
+    /// MTU of the device; longer datagrams arrive, too, in fragments from the application to here
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(1280..=65_535))]
+    pub(crate) mtu: u32,
+}
+
+/// What else to do with a tunnel.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum TunnelCommand {
+    /// Take back what a tunnel left that was killed, and end its kill switch
+    Clean,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum, PartialEq, Eq)]
+pub(crate) enum Switch {
+    On,
+    Off,
 }
 
 /// Show this user's running programs: proxies with each session's paths and why one is down, servers, players, COTAG nodes.

@@ -12,8 +12,11 @@ mod proxy;
 mod status;
 mod stop;
 pub(crate) mod stream;
+mod tunnel;
 
-use crate::cli::{ConnectArguments, ExecArguments, InsideArguments, ServeArguments, StatusArguments};
+use crate::cli::{
+    ConnectArguments, ExecArguments, InsideArguments, ServeArguments, StatusArguments, TunnelArguments,
+};
 use crate::keys::{self, KeygenArguments, PubkeyArguments};
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -40,6 +43,10 @@ pub(crate) enum Command {
     Exec(ExecArguments),
     #[command(name = exec::INSIDE, hide = true)]
     ExecInside(InsideArguments),
+    Tunnel(TunnelArguments),
+    /// The session of a tunnel; only for `tunnel`.
+    #[command(name = tunnel::SESSION, hide = true)]
+    TunnelSession(TunnelArguments),
     Status(StatusArguments),
     Keygen(KeygenArguments),
     Pubkey(PubkeyArguments),
@@ -63,6 +70,8 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Connect(arguments) => proxy::connect(arguments),
         Command::Exec(arguments) => exec::run(arguments),
         Command::ExecInside(arguments) => Ok(exec::inside(&arguments.program)),
+        Command::Tunnel(arguments) => tunnel::run(&arguments),
+        Command::TunnelSession(arguments) => tunnel::session(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Keygen(arguments) => keys::keygen(&arguments),
         Command::Pubkey(arguments) => keys::pubkey(&arguments),

@@ -16,7 +16,7 @@ use tributary_net::privileges::{Needs, Privileges};
 use tributary_net::proxy::{
     Entrance, EventLogConfig, ForwardConfig, Forwarder, PriorityRule, PriorityRules, ServeConfig, Server,
 };
-use tributary_net::{Common, ConnectConfig, Keys, ListenConfig, Local};
+use tributary_net::{Common, ConnectConfig, Keys, ListenConfig, Local, PathConfig};
 
 /// Time for the first path to come up.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -59,6 +59,18 @@ pub(super) fn needs(common: &Common) -> Needs {
     Needs::of_congestion(congestion).and(marks)
 }
 
+/// Capabilities that the paths' sockets need while the program runs.
+pub(super) fn needs_of_paths(paths: &[PathConfig]) -> Needs {
+    let is_bound = paths.iter().any(|path| matches!(path.local, Local::Interface(_) | Local::Auto));
+    if is_bound { Needs::of_interfaces() } else { Needs::default() }
+}
+
+/// Whether packets to this address have a route. Nothing is sent.
+pub(super) fn has_route(address: SocketAddr) -> bool {
+    let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
+    std::net::UdpSocket::bind(any).and_then(|socket| socket.connect(address)).is_ok()
+}
+
 fn user(arguments: &SessionArguments) -> Option<&str> {
     arguments.user.user.as_deref()
 }
@@ -81,11 +93,8 @@ pub(crate) fn connect(arguments: ConnectArguments) -> Result<ExitCode> {
         listen.push(Entrance::requested(address, arguments.socks_remote)?);
     }
     let config = forward_config(&arguments.paths, (&arguments.keys, &arguments.session), listen)?;
-    let paths = &config.connect.paths;
-    let is_bound = paths.iter().any(|path| matches!(path.local, Local::Interface(_) | Local::Auto));
     let drain = Duration::from_secs(arguments.session.drain);
-    let of_paths = if is_bound { Needs::of_interfaces() } else { Needs::default() };
-    let keep = needs(&config.connect.common).and(of_paths);
+    let keep = needs(&config.connect.common).and(needs_of_paths(&config.connect.paths));
     let privileges = Privileges::new(user(&arguments.session), keep)?;
     let entrances = config.listen.iter().chain(&arguments.udp);
     privileges.begin(Needs::of_ports(entrances.map(|entrance| &entrance.address)))?;

@@ -23,6 +23,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("tributary-sim", 3),
     ("tributary-net", 3),
     ("tributary-tiles", 3),
+    ("tributary-tunnel", 3),
     ("tributary-dash", 4),
     ("tributary-nodes", 4),
     ("tributary-stream", 4),

@@ -88,7 +88,7 @@ const CHECKS: &[Check] = &[
     Check { name: "clock", needed_by: "COTAG's nodes, logs, certificates", look: system::clock },
     Check {
         name: "interfaces",
-        needed_by: "connect, exec, stream play, dash play",
+        needed_by: "connect, exec, tunnel, stream play, dash play",
         look: system::interfaces,
     },
     Check { name: "mtu", needed_by: "every path", look: system::mtu },
@@ -98,7 +98,7 @@ const CHECKS: &[Check] = &[
     Check { name: "congestion", needed_by: "--congestion", look: system::congestion },
     Check { name: "mptcp", needed_by: "--transport mptcp", look: system::mptcp },
     Check { name: "ebpf", needed_by: "cc", look: system::ebpf },
-    Check { name: "tun", needed_by: "gateway, device", look: system::tun },
+    Check { name: "tun", needed_by: "tunnel, UDP in exec, gateway, device", look: system::tun },
     Check { name: "namespaces", needed_by: "exec", look: system::namespaces },
     Check { name: "ffmpeg", needed_by: "ingest, film, dash package", look: system::ffmpeg },
 ];
