@@ -325,7 +325,7 @@ impl Playback {
                     self.count_unread(now);
                     self.player.handle_timeout(now);
                 }
-                (switch, log) = steered(&mut self.steer, conditions, now) => {
+                (switch, log) = steered(&mut self.steer, conditions) => {
                     let at_s = now.as_secs_f64();
                     self.events.extend(log.into_iter().map(|what| Entry { at_s, what }));
                     self.switch(switch);
@@ -498,9 +498,9 @@ impl Playback {
 }
 
 /// Waits for the engine's next action; never returns if there is no engine.
-async fn steered(steer: &mut Option<Steer>, conditions: Conditions, now: Instant) -> (Switch, Vec<LogEvent>) {
+async fn steered(steer: &mut Option<Steer>, conditions: Conditions) -> (Switch, Vec<LogEvent>) {
     let Some(steer) = steer else { return std::future::pending().await };
     let mut log = Vec::new();
-    let switch = steer.next(conditions, now, &mut log).await;
+    let switch = steer.next(conditions, &mut log).await;
     (switch, log)
 }

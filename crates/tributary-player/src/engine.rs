@@ -11,6 +11,7 @@ use core::time::Duration;
 use tributary_types::{Instant, PathId};
 
 mod settings;
+pub mod switching;
 
 pub use settings::{LOSS_MEMORY, LOSS_SAMPLES, REMOVALS_APART, RTT_MEMORY, SEGMENT_BITS, Settings, Several};
 

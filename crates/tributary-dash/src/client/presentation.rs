@@ -7,7 +7,7 @@ use thiserror::Error;
 use tokio::sync::OnceCell;
 use tributary_player::abr::{Ladder, LadderError};
 use tributary_player::dash::mpd::{AdaptationSet, Addressing, Mpd, MpdError, Representation, Request};
-use tributary_player::dash::play::Title;
+use tributary_player::dash::play::{Header, MissingHeaders, Title};
 use tributary_player::dash::sidx::{self, Entry, SidxError};
 use tributary_types::Bitrate;
 
@@ -165,9 +165,22 @@ impl Presentation {
         (segment, quality): (usize, usize),
     ) -> Result<Request, PresentationError> {
         let (track, at) = self.track(segment, quality);
-        if let Some(request) = track.addressing.initialization() {
-            let fetched = track.initialization.get_or_try_init(async || line.fetch(&request, HEADER).await);
-            fetched.await?;
+        let initialization = track.addressing.initialization();
+        let mut missing = MissingHeaders {
+            initialization: initialization.is_some(),
+            index: matches!(track.addressing, Addressing::Base { .. }),
+        };
+        while let Some(header) = missing.first() {
+            match (header, &initialization) {
+                (Header::Initialization, Some(request)) => {
+                    let fetched =
+                        track.initialization.get_or_try_init(async || line.fetch(request, HEADER).await);
+                    fetched.await?;
+                }
+                (Header::Initialization, None) => {}
+                (Header::Index, _) => _ = track.entries(line).await?,
+            }
+            missing.handle(header);
         }
         let found = match &track.addressing {
             Addressing::Base { url, .. } => {

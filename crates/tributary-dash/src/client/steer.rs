@@ -1,8 +1,8 @@
 //! The decision engine on sockets: queries the path controller, carries out decisions, and logs them.
 //!
-//! [`tributary_player::engine`] makes the decisions. When the controller does not answer, or reports impossible
-//! values, playback stays on its transport. A path is judged by its RTT and its loss, which the controller measures: the
-//! client's own sockets send little data, so their retransmissions would show nothing.
+//! [`tributary_player::engine`] makes the decisions, and its [`Switching`] says what follows from them. When the controller
+//! does not answer, or reports impossible values, playback stays on its transport. A path is judged by its RTT and its loss,
+//! which the controller measures: the client's own sockets send little data, so their retransmissions would show nothing.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 use tributary_net::PathConfig;
 use tributary_net::transport::{Certificates, Handshake, TransportConfig, TransportError, TransportName};
-use tributary_player::engine::{self, Conditions, Decided, Engine, PathReport, Transport};
+use tributary_player::engine::switching::{Action, HANDSHAKE, Switching};
+use tributary_player::engine::{self, Conditions, Decided, PathReport, Transport};
 use tributary_types::{Instant, PathId};
 
 use super::{ClientError, LogEvent};
@@ -23,8 +24,6 @@ use crate::fetch::HttpConnection;
 const EVERY: Duration = Duration::from_secs(1);
 /// Time limit for the first measurement of the controller's paths.
 const FIRST: Duration = Duration::from_secs(3);
-/// Timeout of a QUIC connection attempt; if it fails, UDP counts as blocked.
-const QUIC: Duration = Duration::from_secs(3);
 
 /// Configuration of the engine.
 #[derive(Clone, Debug)]
@@ -86,7 +85,7 @@ type Seen = Vec<(Path, PathReport)>;
 /// The engine of one playback.
 pub(super) struct Steer {
     steering: Steering,
-    engine: Engine,
+    switching: Switching,
     seen: Seen,
     /// The controller's answers, once a second.
     news: mpsc::Receiver<Result<Seen, ControllerError>>,
@@ -94,12 +93,11 @@ pub(super) struct Steer {
     orders: mpsc::Sender<(Path, bool)>,
     /// Connections being opened: the one of QUIC that is kept ready, and the one to move to.
     dialling: JoinSet<(Transport, Result<HttpConnection, TransportError>)>,
-    ready: Option<(PathId, HttpConnection)>,
-    /// A connection in use whose handshake has not finished, and the time limit of the handshake.
-    settling: Option<(Handshake, tokio::time::Instant)>,
-    udp: bool,
-    /// The transport to move to when it is connected.
-    moving: Option<Transport>,
+    /// Connections that are up and not in use yet.
+    held: Vec<(Transport, HttpConnection)>,
+    /// The handshake of the connection in use, and the connection's transport.
+    shaking: Option<(Handshake, &'static str)>,
+    began: tokio::time::Instant,
     /// The controller's last answer was unusable.
     lost: bool,
     _asking: JoinSet<()>,
@@ -113,52 +111,45 @@ impl Steer {
     ) -> Result<(Self, HttpConnection, String), ClientError> {
         let began = tokio::time::Instant::now();
         let settings = engine::Settings { several: engine::Several::Mptcp, ..steering.settings };
-        let mut engine = Engine::new(settings);
         let (mut controller, seen) = first_look(&steering, began, log).await;
-        let reports: Vec<PathReport> = seen.iter().map(|(_, report)| *report).collect();
-        let mut decided = engine.start(Instant::ZERO, &reports, steering.quic.is_some());
-        log.push(LogEvent::decided(&decided, &seen));
-        if let engine::Decision::Start(Transport::Mptcp(used)) = &decided.decision {
-            for (path, _) in seen.iter().filter(|(_, report)| !used.contains(&report.path)) {
-                let Some(controller) = &mut controller else { break };
-                if let Err(error) = controller.set(path, false).await {
-                    log.push(LogEvent::notice(format!(
-                        "path {} could not be taken out of use: {error}",
-                        path.id
-                    )));
+        let reports = seen.iter().map(|(_, report)| *report).collect();
+        let mut switching = Switching::new(Instant::ZERO, settings, reports, steering.quic.is_some());
+        let mut connected = None;
+        loop {
+            let action = switching.poll_action().expect("TCP is the last transport that is tried");
+            match action {
+                Action::Decided(decided) => log.push(LogEvent::decided(&decided, &seen)),
+                Action::Use(id, used) => {
+                    let path = seen.iter().find(|(_, report)| report.path == id).map(|(path, _)| path);
+                    let Some((path, controller)) = path.zip(controller.as_mut()) else { continue };
+                    if let Err(error) = controller.set(path, used).await {
+                        log.push(LogEvent::notice(format!(
+                            "path {} could not be taken out of use: {error}",
+                            path.id
+                        )));
+                    }
                 }
+                Action::Connect(transport) => {
+                    match steering.connect(&transport, &seen).await {
+                        Ok(connection) => connected = Some(connection),
+                        Err(error) => log.push(not_connected(&transport, error)?),
+                    }
+                    switching.handle_connected(now(began), &transport, connected.is_some());
+                }
+                Action::Move(_) => break,
+                Action::Settle | Action::Back | Action::Drop(_) => {}
             }
         }
-        let transport = loop {
-            let engine::Decision::Start(transport) = &decided.decision else { break Transport::Tcp };
-            match steering.connect(transport, &seen).await {
-                Ok(connection) => {
-                    return Ok(Self::with(steering, engine, (controller, seen), connection, began));
-                }
-                Err(error) if matches!(transport, Transport::Quic(_)) => {
-                    log.push(LogEvent::notice(format!(
-                        "no QUIC ({error}): UDP may be blocked; continuing with TCP"
-                    )));
-                    decided = engine.start(Instant::ZERO, &reports, false);
-                    log.push(LogEvent::decided(&decided, &seen));
-                }
-                Err(error) if matches!(transport, Transport::Mptcp(_)) => {
-                    log.push(LogEvent::notice(format!("no MPTCP ({error}); continuing with TCP")));
-                    engine.set_tcp();
-                    break Transport::Tcp;
-                }
-                Err(error) => return Err(error.into()),
-            }
-        };
-        let connection = steering.connect(&transport, &seen).await?;
-        Ok(Self::with(steering, engine, (controller, seen), connection, began))
+        switching.handle_moved(now(began), false);
+        let connection = connected.expect("a transport is used after it was connected");
+        Ok(Self::with(steering, switching, (controller, seen), connection, began))
     }
 
     fn with(
         steering: Steering,
-        engine: Engine,
+        switching: Switching,
         (controller, seen): (Option<Controller>, Seen),
-        connection: (HttpConnection, &'static str),
+        (connection, name): (HttpConnection, &'static str),
         began: tokio::time::Instant,
     ) -> (Self, HttpConnection, String) {
         let (tell, news) = mpsc::channel(1);
@@ -167,28 +158,118 @@ impl Steer {
         if let Some(controller) = controller {
             asking.spawn(ask(controller, began, tell, to_do));
         }
-        let (connection, name) = connection;
         let mut steer = Self {
             steering,
-            engine,
+            switching,
             seen,
             news,
             orders,
             dialling: JoinSet::new(),
-            ready: None,
-            settling: None,
-            udp: name == "quic",
-            moving: None,
+            held: Vec::new(),
+            shaking: None,
+            began,
             lost: false,
             _asking: asking,
         };
-        // Open a QUIC connection in advance. It shows whether UDP packets arrive, and provides session tickets. A
-        // move to its path then needs no handshake; a move to another path sends requests with 0-RTT.
-        let first = steer.engine.used().next();
-        if let Some(path) = first.filter(|_| name == "mptcp" && steer.steering.quic.is_some()) {
-            steer.dial(Transport::Quic(path));
-        }
+        // Nothing moves at the start: QUIC may be dialled in advance.
+        steer.carry_out(&mut Vec::new());
         (steer, connection, name.to_owned())
+    }
+
+    /// Waits for the next action. Whether QUIC can be used is known here.
+    pub(super) async fn next(&mut self, conditions: Conditions, log: &mut Vec<LogEvent>) -> Switch {
+        let until = self.switching.poll_timeout().map(|at| self.began + Duration::from_nanos(at.as_nanos()));
+        tokio::select! {
+            Some(news) = self.news.recv() => self.heard(news, conditions, log),
+            Some(dialled) = self.dialling.join_next() => {
+                if let Ok((transport, dialled)) = dialled {
+                    self.dialled(transport, dialled, log);
+                }
+            }
+            ended = settled(&mut self.shaking, until) => self.settled(ended, log),
+        }
+        self.carry_out(log)
+    }
+
+    fn heard(
+        &mut self,
+        news: Result<Seen, ControllerError>,
+        conditions: Conditions,
+        log: &mut Vec<LogEvent>,
+    ) {
+        match news {
+            Err(error) => {
+                if !std::mem::replace(&mut self.lost, true) {
+                    log.push(LogEvent::notice(format!("controller: {error}; staying on this transport")));
+                }
+                return;
+            }
+            Ok(seen) => self.seen = seen,
+        }
+        if std::mem::replace(&mut self.lost, false) {
+            log.push(LogEvent::notice("controller: its answers are valid again".to_owned()));
+        }
+        for (transport, _) in self.held.extract_if(.., |(_, held)| held.has_ended()) {
+            self.switching.handle_ended(&transport);
+        }
+        let reports: Vec<PathReport> = self.seen.iter().map(|(_, report)| *report).collect();
+        self.switching.handle_reports(now(self.began), &reports, conditions);
+    }
+
+    fn dialled(
+        &mut self,
+        transport: Transport,
+        dialled: Result<HttpConnection, TransportError>,
+        log: &mut Vec<LogEvent>,
+    ) {
+        let connected = dialled.is_ok();
+        match dialled {
+            Ok(connection) => self.held.push((transport.clone(), connection)),
+            Err(error) => {
+                let (name, why) = match transport {
+                    Transport::Quic(_) => ("QUIC", ": UDP may be blocked"),
+                    _ => ("MPTCP", ""),
+                };
+                log.push(LogEvent::notice(format!("no {name} ({error}){why}; staying on this transport")));
+            }
+        }
+        self.switching.handle_connected(now(self.began), &transport, connected);
+    }
+
+    /// The handshake of the connection in use has ended (whether 0-RTT was accepted), or has failed or taken too long.
+    fn settled(&mut self, ended: Option<bool>, log: &mut Vec<LogEvent>) {
+        let Some((_, moved_to)) = self.shaking.take() else { return };
+        log.push(match ended {
+            Some(zero_rtt) => LogEvent::Moved { moved_to, zero_rtt },
+            None => LogEvent::notice(format!(
+                "no QUIC within {HANDSHAKE:?}: UDP may be blocked; back on the transport before"
+            )),
+        });
+        self.switching.handle_settled(now(self.began), ended.is_some());
+    }
+
+    /// Carries out what the machine says; returns what is left for the playback.
+    fn carry_out(&mut self, log: &mut Vec<LogEvent>) -> Switch {
+        let mut switch = Switch::Stay;
+        while let Some(action) = self.switching.poll_action() {
+            match action {
+                Action::Decided(decided) => log.push(LogEvent::decided(&decided, &self.seen)),
+                Action::Use(path, used) => self.order(path, used, log),
+                Action::Connect(transport) => self.dial(transport),
+                Action::Move(transport) => {
+                    let held = self.held.iter().rposition(|(of, _)| *of == transport);
+                    let (_, to) = self.held.remove(held.expect("only connected transports are moved to"));
+                    switch = self.move_to(to, &transport, log);
+                }
+                Action::Settle => match &mut switch {
+                    Switch::Move(_, _, settled) => *settled = true,
+                    other => *other = Switch::Settle,
+                },
+                Action::Back => switch = Switch::Back,
+                Action::Drop(transport) => self.held.retain(|(of, _)| *of != transport),
+            }
+        }
+        switch
     }
 
     fn dial(&mut self, transport: Transport) {
@@ -199,100 +280,17 @@ impl Steer {
         });
     }
 
-    /// Waits for the next action. Whether QUIC can be used is known here.
-    pub(super) async fn next(
-        &mut self,
-        conditions: Conditions,
-        now: Instant,
-        log: &mut Vec<LogEvent>,
-    ) -> Switch {
-        tokio::select! {
-            Some(news) = self.news.recv() => self.heard(news, conditions, now, log),
-            Some(dialled) = self.dialling.join_next() => match dialled {
-                Ok(dialled) => self.dialled(dialled, now, log),
-                Err(_) => Switch::Stay,
-            },
-            taken = settled(&mut self.settling) => self.settled(taken, now, log),
-        }
-    }
-
-    fn heard(
-        &mut self,
-        news: Result<Seen, ControllerError>,
-        conditions: Conditions,
-        now: Instant,
-        log: &mut Vec<LogEvent>,
-    ) -> Switch {
-        match news {
-            Err(error) => {
-                if !std::mem::replace(&mut self.lost, true) {
-                    log.push(LogEvent::notice(format!("controller: {error}; staying on this transport")));
-                }
-                return Switch::Stay;
-            }
-            Ok(seen) => self.seen = seen,
-        }
-        if std::mem::replace(&mut self.lost, false) {
-            log.push(LogEvent::notice("controller: its answers are valid again".to_owned()));
-        }
-        let reports: Vec<PathReport> = self.seen.iter().map(|(_, report)| *report).collect();
-        let mut switch = Switch::Stay;
-        let conditions = Conditions { udp: self.udp, ..conditions };
-        for decided in self.engine.update(now, &reports, conditions) {
-            log.push(LogEvent::decided(&decided, &self.seen));
-            match decided.decision {
-                engine::Decision::Remove(path) => self.order(path, false, log),
-                engine::Decision::Add(path) => self.order(path, true, log),
-                engine::Decision::Replace { out, with } => {
-                    self.order(with, true, log);
-                    self.order(out, false, log);
-                }
-                engine::Decision::Move(transport) => {
-                    if transport.paths().len() > 1 {
-                        for path in reports.iter().map(|report| report.path) {
-                            self.order(path, transport.paths().contains(&path), log);
-                        }
-                    }
-                    let ready = self.ready.take_if(|(on, _)| transport == Transport::Quic(*on));
-                    match ready.filter(|(_, ready)| !ready.has_ended()) {
-                        Some((_, ready)) => switch = self.move_to(ready, &transport, log),
-                        None => {
-                            self.moving = Some(transport.clone());
-                            self.dial(transport);
-                        }
-                    }
-                }
-                engine::Decision::Start(_) => {}
-            }
-        }
-        switch
-    }
-
     /// Continues over this connection, whether or not its handshake has finished.
     fn move_to(&mut self, to: HttpConnection, transport: &Transport, log: &mut Vec<LogEvent>) -> Switch {
         let moved_to = name(transport);
         let shaking = to.handshake().filter(|handshake| !handshake.is_over());
-        self.settling = shaking.map(|handshake| (handshake.clone(), tokio::time::Instant::now() + QUIC));
-        let settled = self.settling.is_none();
-        if settled {
+        self.shaking = shaking.map(|handshake| (handshake.clone(), moved_to));
+        if self.shaking.is_none() {
             let zero_rtt = to.handshake().and_then(Handshake::outcome) == Some(true);
             log.push(LogEvent::Moved { moved_to, zero_rtt });
         }
-        Switch::Move(Box::new(to), moved_to, settled)
-    }
-
-    fn settled(&mut self, taken: Option<bool>, now: Instant, log: &mut Vec<LogEvent>) -> Switch {
-        self.settling = None;
-        if let Some(zero_rtt) = taken {
-            log.push(LogEvent::Moved { moved_to: "quic", zero_rtt });
-            return Switch::Settle;
-        }
-        self.udp = false;
-        self.engine.set_back(now);
-        log.push(LogEvent::notice(format!(
-            "no QUIC within {QUIC:?}: UDP may be blocked; back on the transport before"
-        )));
-        Switch::Back
+        self.switching.handle_moved(now(self.began), self.shaking.is_some());
+        Switch::Move(Box::new(to), moved_to, false)
     }
 
     fn order(&self, path: PathId, used: bool, log: &mut Vec<LogEvent>) {
@@ -301,43 +299,29 @@ impl Steer {
             log.push(LogEvent::notice(format!("path {}: the controller does not accept commands", path.id)));
         }
     }
+}
 
-    fn dialled(
-        &mut self,
-        (transport, dialled): (Transport, Result<HttpConnection, TransportError>),
-        now: Instant,
-        log: &mut Vec<LogEvent>,
-    ) -> Switch {
-        let moving = self.moving.take_if(|to| *to == transport).is_some();
-        match (dialled, &transport) {
-            (Ok(connection), _) if moving => return self.move_to(connection, &transport, log),
-            (Ok(connection), Transport::Quic(path)) => {
-                self.udp = true;
-                self.ready = Some((*path, connection));
-            }
-            // The engine has decided otherwise in the meantime.
-            (Ok(_), _) => {}
-            (Err(error), of) => {
-                if moving {
-                    self.engine.set_back(now);
-                }
-                let (name, why) = match of {
-                    Transport::Quic(_) => ("QUIC", ": UDP may be blocked"),
-                    _ => ("MPTCP", ""),
-                };
-                self.udp &= name != "QUIC";
-                log.push(LogEvent::notice(format!("no {name} ({error}){why}; staying on this transport")));
-            }
+/// Why a transport to begin with could not be connected. The failure of TCP, the last one, is the playback's.
+fn not_connected(transport: &Transport, error: TransportError) -> Result<LogEvent, TransportError> {
+    match transport {
+        Transport::Quic(_) => {
+            Ok(LogEvent::notice(format!("no QUIC ({error}): UDP may be blocked; continuing with TCP")))
         }
-        Switch::Stay
+        Transport::Mptcp(_) => Ok(LogEvent::notice(format!("no MPTCP ({error}); continuing with TCP"))),
+        _ => Err(error),
     }
 }
 
-/// Waits for the end of a handshake. Returns whether 0-RTT was accepted, or `None` when the time limit has passed.
+/// Waits for the end of a handshake. Returns whether 0-RTT was accepted, or `None` when it has failed or its time is over.
 /// Never returns if there is no handshake.
-async fn settled(settling: &mut Option<(Handshake, tokio::time::Instant)>) -> Option<bool> {
-    let Some((handshake, until)) = settling else { return std::future::pending().await };
-    tokio::time::timeout_at(*until, handshake.over()).await.ok().flatten()
+async fn settled(
+    shaking: &mut Option<(Handshake, &'static str)>,
+    until: Option<tokio::time::Instant>,
+) -> Option<bool> {
+    let Some(((handshake, _), until)) = shaking.as_mut().zip(until) else {
+        return std::future::pending().await;
+    };
+    tokio::time::timeout_at(until, handshake.over()).await.ok().flatten()
 }
 
 /// Connects to the controller and waits until its paths are measured. Fails if it has no paths.
@@ -439,7 +423,7 @@ impl Steering {
         let mut config = TransportConfig::new(kind);
         config.congestion.clone_from(&self.congestion);
         config.certificates = self.quic.as_ref().map(|(_, certificates)| certificates.clone());
-        config.timeout = QUIC;
+        config.timeout = HANDSHAKE;
         let malformed = |error: tributary_net::PathError| TransportError::Tls(error.to_string());
         let path: PathConfig = text.parse().map_err(malformed)?;
         Ok((HttpConnection::connect(&config, &[path]).await?, name(transport)))

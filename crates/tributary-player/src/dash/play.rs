@@ -8,6 +8,7 @@
 
 mod abandon;
 mod download;
+mod headers;
 mod model;
 mod record;
 
@@ -20,6 +21,7 @@ use super::cmcd::{Cmcd, ObjectType};
 use crate::abr::{Finished, Rule, ThroughputEstimate, View};
 use crate::buffer::{PlayBuffer, PlayState, Underflow};
 use download::Download;
+pub use headers::{Header, MissingHeaders};
 pub use model::{Command, Counting, Event, GivenUp, Request, Settings, Title};
 use record::Recorder;
 pub use record::{Loaded, Qoe, Second};

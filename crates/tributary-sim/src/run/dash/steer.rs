@@ -5,7 +5,8 @@
 //! subflows. QUIC connections are made at the start, one for each path, so that a move needs no handshake; on sockets
 //! the first path has one, and requests on the others go out with 0-RTT. A move to several paths makes a connection.
 
-use tributary_player::engine::{Conditions, Decided, Decision, Engine, PathReport, Transport};
+use tributary_player::engine::switching::{Action, Switching};
+use tributary_player::engine::{Conditions, Decided, Decision, PathReport, Settings, Transport};
 use tributary_types::{Instant, PathId};
 
 use super::bandwidth::Threshold;
@@ -51,7 +52,9 @@ enum Who {
 /// The engine with its inputs.
 #[derive(Debug)]
 struct Controlled {
-    engine: Engine,
+    settings: Settings,
+    /// `None` before the start.
+    switching: Option<Switching>,
     /// Congestion control of QUIC connections.
     quic: String,
     prober: HostId,
@@ -75,7 +78,8 @@ impl Steer {
         let who = match &spec.control {
             Control::None => Who::Nobody,
             Control::Engine { settings, quic } => Who::Engine(Box::new(Controlled {
-                engine: Engine::new(*settings),
+                settings: *settings,
+                switching: None,
                 quic: quic.clone(),
                 prober: place_probes(playback, paths),
                 prepared: false,
@@ -91,19 +95,31 @@ impl Steer {
         let mut kinds = Vec::new();
         if let Who::Engine(controlled) = &mut self.who {
             let reports = controlled.reports(now, playback);
-            let decided = controlled.engine.start(now, &reports, true);
-            let paths = (0..playback.cell.scenario.paths.len() as u8).map(PathId);
-            if let Decision::Start(transport) = &decided.decision {
-                playback.kind = controlled.kind(transport, playback)?;
-                if transport.paths().len() > 1 {
-                    controlled.prepared = true;
-                    for path in paths {
-                        kinds.push(controlled.kind(&Transport::Quic(path), playback)?);
-                        self.path_changes += controlled.use_path(path, transport, playback);
+            let mut switching = Switching::new(now, controlled.settings, reports, true);
+            while let Some(action) = switching.poll_action() {
+                match action {
+                    Action::Decided(decided) => self.decisions.push(decided),
+                    Action::Use(path, used) => {
+                        playback.set_path(path.0, used);
+                        self.path_changes += 1;
                     }
+                    Action::Connect(transport) => {
+                        switching.handle_connected(now, &transport, true);
+                    }
+                    Action::Move(transport) => {
+                        playback.kind = controlled.kind(&transport, playback)?;
+                        controlled.prepared = transport.paths().len() > 1;
+                        switching.handle_moved(now, false);
+                    }
+                    Action::Settle | Action::Back | Action::Drop(_) => {}
                 }
             }
-            self.decisions.push(decided);
+            if controlled.prepared {
+                for path in (0..playback.cell.scenario.paths.len() as u8).map(PathId) {
+                    kinds.push(controlled.kind(&Transport::Quic(path), playback)?);
+                }
+            }
+            controlled.switching = Some(switching);
         }
         kinds.insert(0, playback.kind.clone());
         kinds.iter().map(|kind| playback.connection(kind)).collect()
@@ -123,12 +139,8 @@ impl Steer {
                 }
             }
             Who::Engine(controlled) => {
-                let reports = controlled.reports(now, playback);
-                let client = playback.client();
-                let conditions =
-                    Conditions { level: client.level(now), throughput: client.throughput(), udp: true };
-                for decided in controlled.engine.update(now, &reports, conditions) {
-                    self.path_changes += controlled.carry_out(&decided.decision, playback)?;
+                for decided in controlled.look(now, playback)? {
+                    self.path_changes += changes(&decided.decision);
                     self.decisions.push(decided);
                 }
             }
@@ -167,13 +179,6 @@ impl Controlled {
         Ok(Kind { transport, congestion: congestion.to_owned() })
     }
 
-    /// Takes a path into use or out of it, as the transport needs it. Returns the number of paths taken out.
-    fn use_path(&self, path: PathId, transport: &Transport, playback: &mut Playback<'_>) -> u32 {
-        let used = transport.paths().contains(&path);
-        playback.set_path(path.0, used);
-        u32::from(!used)
-    }
-
     /// Reports of the controller and the server about the paths.
     fn reports(&mut self, now: Instant, playback: &Playback<'_>) -> Vec<PathReport> {
         let server = playback.server().map(|server| server.transport() as &dyn core::any::Any);
@@ -193,50 +198,60 @@ impl Controlled {
         reports
     }
 
-    /// Carries a decision out. Returns the number of changes of paths.
-    fn carry_out(&self, decision: &Decision, playback: &mut Playback<'_>) -> Result<u32, RunError> {
-        Ok(match decision {
-            Decision::Start(_) => 0,
-            Decision::Remove(path) => {
-                playback.set_path(path.0, false);
-                1
-            }
-            Decision::Add(path) => {
-                playback.set_path(path.0, true);
-                1
-            }
-            Decision::Replace { out, with } => {
-                playback.set_path(with.0, true);
-                playback.set_path(out.0, false);
-                2
-            }
-            Decision::Move(transport) => {
-                playback.kind = self.kind(transport, playback)?;
-                if transport.paths().len() > 1 {
-                    for path in 0..playback.cell.scenario.paths.len() as u8 {
-                        self.use_path(PathId(path), transport, playback);
-                    }
+    /// Gives the engine the present reports and carries out what follows. Returns what was decided.
+    fn look(&mut self, now: Instant, playback: &mut Playback<'_>) -> Result<Vec<Decided>, RunError> {
+        let reports = self.reports(now, playback);
+        let Some(mut switching) = self.switching.take() else { return Ok(Vec::new()) };
+        let client = playback.client();
+        let conditions = Conditions { level: client.level(now), throughput: client.throughput(), udp: true };
+        switching.handle_reports(now, &reports, conditions);
+        let mut all = Vec::new();
+        while let Some(action) = switching.poll_action() {
+            match action {
+                Action::Decided(decided) => all.push(decided),
+                Action::Use(path, used) => playback.set_path(path.0, used),
+                // Requests go out with the handshake: a connection that is made now can be used.
+                Action::Connect(transport) => switching.handle_connected(now, &transport, true),
+                Action::Move(transport) => {
+                    self.move_to(&transport, playback)?;
+                    switching.handle_moved(now, false);
                 }
-                // Of the connections that the client began with, the second and later ones are QUIC's, one for each path.
-                let prepared = match transport {
-                    Transport::Quic(path) => Some(1 + usize::from(path.0)),
-                    _ => None,
-                };
-                let ready = prepared.filter(|at| self.prepared && playback.client().is_open(*at));
-                let connection = match ready {
-                    Some(_) => None,
-                    None => Some(playback.connection(&playback.kind.clone())?),
-                };
-                playback.world.act(playback.client, |client: &mut DashClient, now, out: &mut Outbox| {
-                    let at = match connection {
-                        Some(connection) => client.adopt(now, connection, out),
-                        None => ready.expect("without one, a connection was made"),
-                    };
-                    client.move_to(now, at, out);
-                });
-                0
+                Action::Settle | Action::Back | Action::Drop(_) => {}
             }
-        })
+        }
+        self.switching = Some(switching);
+        Ok(all)
+    }
+
+    fn move_to(&self, transport: &Transport, playback: &mut Playback<'_>) -> Result<(), RunError> {
+        playback.kind = self.kind(transport, playback)?;
+        // Of the connections that the client began with, the second and later ones are QUIC's, one for each path.
+        let prepared = match transport {
+            Transport::Quic(path) => Some(1 + usize::from(path.0)),
+            _ => None,
+        };
+        let ready = prepared.filter(|at| self.prepared && playback.client().is_open(*at));
+        let connection = match ready {
+            Some(_) => None,
+            None => Some(playback.connection(&playback.kind.clone())?),
+        };
+        playback.world.act(playback.client, |client: &mut DashClient, now, out: &mut Outbox| {
+            let at = match connection {
+                Some(connection) => client.adopt(now, connection, out),
+                None => ready.expect("without one, a connection was made"),
+            };
+            client.move_to(now, at, out);
+        });
+        Ok(())
+    }
+}
+
+/// Number of changes of paths.
+fn changes(decision: &Decision) -> u32 {
+    match decision {
+        Decision::Start(_) | Decision::Move(_) => 0,
+        Decision::Remove(_) | Decision::Add(_) => 1,
+        Decision::Replace { .. } => 2,
     }
 }
 

@@ -5,7 +5,9 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use tributary_player::abr::Rule;
-use tributary_player::dash::play::{Command, Event, Player, Qoe, Request, Settings, Title};
+use tributary_player::dash::play::{
+    Command, Event, Header, MissingHeaders, Player, Qoe, Request, Settings, Title,
+};
 use tributary_types::Instant;
 
 use super::requests::HEADERS;
@@ -20,9 +22,7 @@ use crate::transport::{Notice, StreamKey};
 enum What {
     Manifest,
     /// Of a quality.
-    Initialization(usize),
-    /// Of a quality.
-    Index(usize),
+    Header(Header, usize),
     Media(Request),
 }
 
@@ -38,13 +38,6 @@ struct Exchange {
     arrived: u64,
 }
 
-/// The client's knowledge of a quality.
-#[derive(Clone, Copy, Debug, Default)]
-struct Known {
-    initialization: bool,
-    index: bool,
-}
-
 enum State {
     /// It has not begun, or waits for the manifest.
     Opening(Option<(Settings, Box<dyn Rule>)>),
@@ -55,7 +48,8 @@ enum State {
 pub(crate) struct DashClient {
     state: State,
     title: Title,
-    known: Vec<Known>,
+    /// Of each quality.
+    missing: Vec<MissingHeaders>,
     connections: Vec<Connection>,
     current: usize,
     /// Connections to the same server that can take the current one's place.
@@ -89,7 +83,7 @@ impl fmt::Debug for DashClient {
 impl DashClient {
     pub(crate) fn new(settings: Settings, title: Title, rule: Box<dyn Rule>) -> Self {
         Self {
-            known: vec![Known::default(); title.ladder.len()],
+            missing: vec![MissingHeaders { initialization: true, index: true }; title.ladder.len()],
             state: State::Opening(Some((settings, rule))),
             title,
             connections: Vec::new(),
@@ -233,20 +227,16 @@ impl DashClient {
 
     /// The next thing to request for this segment.
     fn next(&self, request: Request) -> What {
-        let known = self.known[request.quality];
-        match (known.initialization, known.index) {
-            (false, _) => What::Initialization(request.quality),
-            (true, false) => What::Index(request.quality),
-            (true, true) => What::Media(request),
-        }
+        let header = self.missing[request.quality].first();
+        header.map_or(What::Media(request), |header| What::Header(header, request.quality))
     }
 
     /// Bytes of its body.
     fn length(&self, what: What) -> u64 {
         match what {
             What::Manifest => MANIFEST,
-            What::Initialization(_) => INITIALIZATION,
-            What::Index(_) => INDEX.0 + INDEX.1 * self.title.segments.len() as u64,
+            What::Header(Header::Initialization, _) => INITIALIZATION,
+            What::Header(Header::Index, _) => INDEX.0 + INDEX.1 * self.title.segments.len() as u64,
             What::Media(request) => self.size(request).saturating_sub(request.from),
         }
     }
@@ -368,11 +358,11 @@ impl DashClient {
 
     fn complete(&mut self, now: Instant, what: What) {
         match what {
-            What::Manifest => self.wanted = Some(What::Index(0)),
-            What::Initialization(quality) => self.known[quality].initialization = true,
-            What::Index(quality) => {
-                self.known[quality].index = true;
-                if let State::Opening(opening) = &mut self.state
+            What::Manifest => self.wanted = Some(What::Header(Header::Index, 0)),
+            What::Header(header, quality) => {
+                self.missing[quality].handle(header);
+                if header == Header::Index
+                    && let State::Opening(opening) = &mut self.state
                     && let Some((settings, rule)) = opening.take()
                 {
                     // The viewer has waited since the manifest was requested.
