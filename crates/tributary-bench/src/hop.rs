@@ -16,7 +16,7 @@ use serde::Serialize;
 use tributary_emu::{Host, RelayNetwork};
 use tributary_lab::tunnel::write_keys;
 use tributary_nodes::{
-    AccessPointConfig, Coding, DeviceConfig, GatewayConfig, Inner, KnownPoint, Prefix, ReachedPoint, Running,
+    AccessPointConfig, Coding, DeviceConfig, GatewayConfig, Inner, KnownPoint, Prefix, ReachedPoint, Role, Running,
 };
 use tributary_report::{Cell, Column, Table};
 

@@ -17,7 +17,7 @@ use tributary_link::Scenario;
 use tributary_net::{Key, KeyError};
 use tributary_nodes::{
     AccessPointConfig, Coding, DeviceConfig, GatewayConfig, Inner, KnownPoint, NodeError, Prefix,
-    ReachedPoint, Running, Status,
+    ReachedPoint, Role, Running, Status,
 };
 
 /// Ports of the gateway and of the access points.

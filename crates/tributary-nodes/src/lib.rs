@@ -1,7 +1,7 @@
 //! The nodes of COTAG on real sockets: TUN at the ends, authenticated UDP between.
 //!
 //! ```no_run
-//! use tributary_nodes::{GatewayConfig, load};
+//! use tributary_nodes::{GatewayConfig, Role, load};
 //!
 //! # fn main() -> Result<(), tributary_nodes::NodeError> {
 //! let config: GatewayConfig = load(Some("gateway.toml".as_ref()), toml::Table::new())?;
@@ -32,5 +32,5 @@ pub use config::{
 };
 pub use error::NodeError;
 pub use hop::Refusals;
-pub use node::Running;
+pub use node::{Role, Running};
 pub use status::{InnerStatus, LinkStatus, Status};

@@ -15,6 +15,7 @@ mod routes;
 mod tun;
 
 use crate::asker::{Asker, Order};
+use crate::config::Settings;
 use crate::error::NodeError;
 use crate::metrics::Metrics;
 use crate::status::Status;
@@ -38,8 +39,37 @@ const WAKE: u64 = 63;
 /// share wake-ups, system calls and super-frames (a network card's interrupt moderation).
 const MODERATION: Duration = Duration::from_micros(150);
 
+/// Settings of a node. They start it.
+pub trait Role: Settings + Clone + Send + 'static {
+    /// Address of its metrics server, if it has one.
+    fn metrics(&self) -> Option<SocketAddr>;
+
+    /// Makes its sockets and devices.
+    #[doc(hidden)]
+    fn work(&self) -> Result<Box<dyn Work>, NodeError>;
+
+    /// Starts the node in this network namespace.
+    ///
+    /// # Errors
+    /// [`NodeError`] names what is missing.
+    fn start(&self) -> Result<Running, NodeError> {
+        self.start_with(None)
+    }
+
+    /// As [`start`](Self::start); then the node and the calling thread keep only what they still need of the
+    /// program's privileges.
+    ///
+    /// # Errors
+    /// [`NodeError`] names what is missing.
+    fn start_with(&self, privileges: Option<&Privileges>) -> Result<Running, NodeError> {
+        self.check()?;
+        let config = self.clone();
+        Running::start(self.metrics(), privileges, move || config.work())
+    }
+}
+
 /// The work of a role.
-trait Work {
+pub trait Work {
     /// The descriptors to wait for: descriptor 0, 1, …
     fn sources(&self) -> Vec<BorrowedFd<'_>>;
 
@@ -84,10 +114,10 @@ impl Running {
 
     /// Starts a node's thread in the caller's network namespace. `make` runs on the thread; this function
     /// returns its error. When everything is made, the node's thread and the calling one give up their privileges.
-    fn start<W: Work>(
+    fn start(
         metrics: Option<SocketAddr>,
         privileges: Option<&Privileges>,
-        make: impl FnOnce() -> Result<W, NodeError> + Send + 'static,
+        make: impl FnOnce() -> Result<Box<dyn Work>, NodeError> + Send + 'static,
     ) -> Result<Self, NodeError> {
         let system = |doing| move |source| NodeError::System { doing, source };
         let wake = Arc::new(fd::event_fd().map_err(system("creating an event descriptor"))?);
@@ -100,7 +130,7 @@ impl Running {
                 if let Some(limits) = limits {
                     limits.limit(work.needs())?;
                 }
-                let epoll = watch(&work, &woken).map_err(system("watching descriptors"))?;
+                let epoll = watch(&*work, &woken).map_err(system("watching descriptors"))?;
                 Ok((work, epoll))
             });
             match made {
@@ -139,7 +169,7 @@ impl Drop for Running {
     }
 }
 
-fn watch(work: &impl Work, wake: &OwnedFd) -> io::Result<fd::Epoll> {
+fn watch(work: &dyn Work, wake: &OwnedFd) -> io::Result<fd::Epoll> {
     let epoll = fd::Epoll::new()?;
     for (token, source) in work.sources().into_iter().enumerate() {
         epoll.watch_edges(source, token as u64)?;
@@ -159,7 +189,7 @@ fn stamp_base() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX).saturating_sub(clock().as_nanos())
 }
 
-fn run(mut work: impl Work, mut epoll: fd::Epoll, orders: &Receiver<Order>, wake: &OwnedFd) {
+fn run(mut work: Box<dyn Work>, mut epoll: fd::Epoll, orders: &Receiver<Order>, wake: &OwnedFd) {
     // Initially everything counts as ready, because data that arrived before the watch began raises no edge.
     let mut ready = !(1 << WAKE);
     ready &= (1 << work.sources().len()) - 1;

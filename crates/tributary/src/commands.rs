@@ -21,6 +21,7 @@ use crate::keys::{self, KeygenArguments, PubkeyArguments};
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use tributary_nodes::{AccessPointConfig, DeviceConfig, GatewayConfig};
 
 /// Several radios, one immersive stream.
 #[derive(Debug, Parser)]
@@ -50,9 +51,34 @@ pub(crate) enum Command {
     Status(StatusArguments),
     Keygen(KeygenArguments),
     Pubkey(PubkeyArguments),
-    Gateway(nodes::GatewayArguments),
-    Ap(nodes::AccessPointArguments),
-    Device(nodes::DeviceArguments),
+    /// COTAG gateway: packets routed into its TUN device reach the device over all access points, coded.
+    ///
+    /// Needs root or CAP_NET_ADMIN, and gives up what it no longer needs. Every flag is also a key of the TOML file, with `_` for `-`; a flag replaces the
+    /// file's value. SIGINT or SIGTERM ends the program.
+    #[command(after_help = "Examples:
+  tributary gateway gateway.toml
+  tributary gateway --listen 192.0.2.1:7100 --access-point ap1=ap1.key --access-point ap2=ap2.key \\
+      --tun cotag0 --address 10.99.0.1/24 --key flows.key --metrics 127.0.0.1:9100")]
+    Gateway(nodes::NodeArguments<nodes::GatewayFlags>),
+    /// COTAG access point: forwards the gateway's packets, and sends combinations of them when its radio is idle.
+    ///
+    /// Needs no privilege. Every flag is also a key of the TOML file, with `_` for `-`; a flag replaces the file's
+    /// value. SIGINT or SIGTERM ends the program.
+    #[command(after_help = "Examples:
+  tributary ap ap1.toml
+  tributary ap --gateway 192.0.2.1:7100 --gateway-key ap1.key --listen 198.51.100.1:7200 \\
+      --device-key radio1.key --number 1 --key flows.key")]
+    Ap(nodes::NodeArguments<nodes::AccessPointFlags>),
+    /// COTAG device: a TUN device whose traffic goes through all access points.
+    ///
+    /// Needs root or CAP_NET_ADMIN, and gives up what it no longer needs. Every flag is also a key of the TOML file, with `_` for `-`; a flag replaces the
+    /// file's value. SIGINT or SIGTERM ends the program.
+    #[command(after_help = "Examples:
+  tributary device device.toml
+  tributary device --access-point wifi=198.51.100.1:7200,radio1.key,198.51.100.9 \\
+      --access-point wigig=203.0.113.1:7200,radio2.key,203.0.113.9 \\
+      --tun cotag0 --address 10.99.0.2/24 --route 10.98.0.0/24 --key flows.key")]
+    Device(nodes::NodeArguments<nodes::DeviceFlags>),
     #[command(subcommand)]
     Cc(cc::Cc),
     Doctor(doctor::DoctorArguments),
@@ -79,8 +105,8 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Completions(arguments) => generate::completions(&arguments),
         Command::Man(arguments) => generate::man(&arguments),
-        Command::Gateway(arguments) => nodes::gateway(&arguments),
-        Command::Ap(arguments) => nodes::access_point(&arguments),
-        Command::Device(arguments) => nodes::device(&arguments),
+        Command::Gateway(arguments) => nodes::run::<GatewayConfig>(&arguments),
+        Command::Ap(arguments) => nodes::run::<AccessPointConfig>(&arguments),
+        Command::Device(arguments) => nodes::run::<DeviceConfig>(&arguments),
     }
 }

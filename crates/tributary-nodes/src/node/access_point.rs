@@ -3,8 +3,8 @@
 use super::admitted::Allowed;
 use super::intake::Intake;
 use super::peer::Peer;
-use super::{Running, Work, clock, key, stamp_base};
-use crate::config::{AccessPointConfig, Settings};
+use super::{Role, Work, clock, key, stamp_base};
+use crate::config::AccessPointConfig;
 use crate::error::NodeError;
 use crate::hop::Hop;
 use crate::status::{InnerStatus, Status};
@@ -13,31 +13,19 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use tributary_cotag::{AccessPointNode, HopEnd, HopMessage, Offer};
 use tributary_net::Key;
-use tributary_net::privileges::Privileges;
 use tributary_tun::UdpSocket;
 use tributary_types::Instant;
 
 const UP: u64 = 1;
 const DOWN: u64 = 2;
 
-impl AccessPointConfig {
-    /// Starts an access point in this network namespace.
-    ///
-    /// # Errors
-    /// [`NodeError`] names what is missing.
-    pub fn start(&self) -> Result<Running, NodeError> {
-        self.start_with(None)
+impl Role for AccessPointConfig {
+    fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics
     }
 
-    /// As [`start`](Self::start); then the node and the calling thread keep only what they still need of the
-    /// program's privileges.
-    ///
-    /// # Errors
-    /// [`NodeError`] names what is missing.
-    pub fn start_with(&self, privileges: Option<&Privileges>) -> Result<Running, NodeError> {
-        self.check()?;
-        let config = self.clone();
-        Running::start(self.metrics, privileges, move || AccessPoint::new(&config))
+    fn work(&self) -> Result<Box<dyn Work>, NodeError> {
+        Ok(Box::new(AccessPoint::new(self)?))
     }
 }
 

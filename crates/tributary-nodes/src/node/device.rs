@@ -6,8 +6,8 @@ use super::intake::Intake;
 use super::outer::Outer;
 use super::peer::Peer;
 use super::tun::TunEnd;
-use super::{Running, Work, clock, key, stamp_base};
-use crate::config::{DeviceConfig, Settings};
+use super::{Role, Work, clock, key, stamp_base};
+use crate::config::DeviceConfig;
 use crate::error::NodeError;
 use crate::hop::Hop;
 use crate::packet::{flow, is_bare_acknowledgement};
@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use tributary_cotag::{DeviceNode, HopMessage, Offer};
-use tributary_net::privileges::{Needs, Privileges};
+use tributary_net::privileges::Needs;
 use tributary_net::{Key, KeyError};
 use tributary_tun::{Network, UdpSocket};
 use tributary_types::Instant;
@@ -26,24 +26,13 @@ const TUN: u64 = 1;
 /// An action that may fail.
 const READING: &str = "reading the network's configuration";
 
-impl DeviceConfig {
-    /// Starts a device in this network namespace.
-    ///
-    /// # Errors
-    /// [`NodeError`] names what is missing.
-    pub fn start(&self) -> Result<Running, NodeError> {
-        self.start_with(None)
+impl Role for DeviceConfig {
+    fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics
     }
 
-    /// As [`start`](Self::start); then the node and the calling thread keep only what they still need of the
-    /// program's privileges.
-    ///
-    /// # Errors
-    /// [`NodeError`] names what is missing.
-    pub fn start_with(&self, privileges: Option<&Privileges>) -> Result<Running, NodeError> {
-        self.check()?;
-        let config = self.clone();
-        Running::start(self.metrics, privileges, move || Device::new(&config))
+    fn work(&self) -> Result<Box<dyn Work>, NodeError> {
+        Ok(Box::new(Device::new(self)?))
     }
 }
 

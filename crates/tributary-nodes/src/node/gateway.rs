@@ -6,18 +6,18 @@ use super::intake::Intake;
 use super::peer::Peer;
 use super::routes;
 use super::tun::TunEnd;
-use super::{Running, Work, clock, key};
-use crate::config::{GatewayConfig, Mode, Settings};
+use super::{Role, Work, clock, key};
+use crate::config::{GatewayConfig, Mode};
 use crate::error::NodeError;
 use crate::hop::{Hop, ReplayWindow};
 use crate::packet::flow;
 use crate::status::{InnerStatus, Status};
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::time::SystemTime;
 use tributary_cotag::{GatewayNode, HopMessage, Offer};
-use tributary_net::privileges::Privileges;
 use tributary_tun::UdpSocket;
 use tributary_types::Instant;
 
@@ -26,24 +26,13 @@ const STARTS: usize = 4;
 const TUN: u64 = 1;
 const SOCKET: u64 = 2;
 
-impl GatewayConfig {
-    /// Starts a gateway in this network namespace.
-    ///
-    /// # Errors
-    /// [`NodeError`] names what is missing.
-    pub fn start(&self) -> Result<Running, NodeError> {
-        self.start_with(None)
+impl Role for GatewayConfig {
+    fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics
     }
 
-    /// As [`start`](Self::start); then the node and the calling thread keep only what they still need of the
-    /// program's privileges.
-    ///
-    /// # Errors
-    /// [`NodeError`] names what is missing.
-    pub fn start_with(&self, privileges: Option<&Privileges>) -> Result<Running, NodeError> {
-        self.check()?;
-        let config = self.clone();
-        Running::start(self.metrics, privileges, move || Gateway::new(&config))
+    fn work(&self) -> Result<Box<dyn Work>, NodeError> {
+        Ok(Box::new(Gateway::new(self)?))
     }
 }
 

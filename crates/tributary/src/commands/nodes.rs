@@ -1,4 +1,4 @@
-//! `tributary gateway`, `tributary ap`, `tributary device`: flags, the settings file, the node and its status.
+//! `tributary gateway`, `tributary ap`, `tributary device`: flags, the settings file, the node and its status. Help: `commands.rs`.
 
 use super::{proxy, status, stop};
 use crate::cli::UserArguments;
@@ -12,9 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tributary_cli::output;
 use tributary_net::privileges::{Needs, Privileges};
-use tributary_nodes::{
-    AccessPointConfig, DeviceConfig, GatewayConfig, NodeError, Running, Settings, Status, load,
-};
+use tributary_nodes::{Role, Running, Status, load};
 
 /// Time between two status lines.
 const REFRESH: Duration = Duration::from_secs(1);
@@ -24,31 +22,24 @@ const REFRESH: Duration = Duration::from_secs(1);
 pub(crate) struct CommonFlags {
     /// Key file of the flow set, the same at all nodes (see `tributary keygen --shared`)
     #[arg(long, value_name = "FILE")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<PathBuf>,
     /// Serve Prometheus metrics on this address
     #[arg(long, value_name = "ADDRESS:PORT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     metrics: Option<String>,
     /// Coding: systematic, paper or off, the same at all nodes [default: systematic]
     #[arg(long)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<String>,
     /// Length of a cohort in milliseconds, the same at all nodes [default: 2]
     #[arg(long, value_name = "MS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     interval_ms: Option<i64>,
     /// How long the device waits for a cohort in milliseconds [default: 30]
     #[arg(long, value_name = "MS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     patience_ms: Option<i64>,
     /// Upper limit of redundant packets per packet, the same at all nodes [default: 0.1]
     #[arg(long)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     redundancy: Option<f64>,
     /// Largest IP packet on any link between the nodes, the same at all nodes [default: 1500]
     #[arg(long, value_name = "BYTES")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     link_mtu: Option<i64>,
 }
 
@@ -57,15 +48,12 @@ pub(crate) struct CommonFlags {
 pub(crate) struct InnerFlags {
     /// Name of the TUN device
     #[arg(long, value_name = "NAME")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     tun: Option<String>,
     /// Address of the TUN device with its prefix length; repeatable
     #[arg(long, value_name = "ADDRESS/BITS")]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     address: Vec<String>,
     /// Network reached through the tunnel; repeatable
     #[arg(long, value_name = "ADDRESS/BITS")]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     route: Vec<String>,
 }
 
@@ -73,18 +61,15 @@ pub(crate) struct InnerFlags {
 pub(crate) struct GatewayFlags {
     /// Address and port for the access points
     #[arg(long, value_name = "ADDRESS:PORT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     listen: Option<String>,
     /// An access point and the key shared with it; repeatable
     #[arg(long, value_name = "NAME=KEYFILE")]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     access_point: Vec<String>,
     #[command(flatten)]
     #[serde(flatten)]
     inner: InnerFlags,
     /// Network that packets of the device may come from; repeatable [default: the networks routed to the device]
     #[arg(long, value_name = "ADDRESS/BITS")]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     allowed: Vec<String>,
     #[command(flatten)]
     #[serde(flatten)]
@@ -95,27 +80,21 @@ pub(crate) struct GatewayFlags {
 pub(crate) struct AccessPointFlags {
     /// Address and port of the gateway
     #[arg(long, value_name = "ADDRESS:PORT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     gateway: Option<String>,
     /// Key file shared with the gateway
     #[arg(long, value_name = "FILE")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     gateway_key: Option<PathBuf>,
     /// Address and port for the device
     #[arg(long, value_name = "ADDRESS:PORT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     listen: Option<String>,
     /// Key file shared with the device
     #[arg(long, value_name = "FILE")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     device_key: Option<PathBuf>,
     /// Number of this access point; every access point needs a different one
     #[arg(long)]
-    #[serde(skip_serializing_if = "Option::is_none")]
     number: Option<u8>,
     /// Network that packets of the device may come from; repeatable [default: the gateway alone decides]
     #[arg(long, value_name = "ADDRESS/BITS")]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     allowed: Vec<String>,
     #[command(flatten)]
     #[serde(flatten)]
@@ -126,7 +105,6 @@ pub(crate) struct AccessPointFlags {
 pub(crate) struct DeviceFlags {
     /// An access point, the address it listens on, the key shared with it, and the own address to use; repeatable
     #[arg(long, value_name = "NAME=ADDRESS:PORT,KEYFILE[,LOCAL]")]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     access_point: Vec<String>,
     #[command(flatten)]
     #[serde(flatten)]
@@ -136,20 +114,13 @@ pub(crate) struct DeviceFlags {
     common: CommonFlags,
 }
 
-/// COTAG gateway: packets routed into its TUN device reach the device over all access points, coded.
-///
-/// Needs root or CAP_NET_ADMIN, and gives up what it no longer needs. Every flag is also a key of the TOML file, with `_` for `-`; a flag replaces the
-/// file's value. SIGINT or SIGTERM ends the program.
+/// Arguments of a node.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  tributary gateway gateway.toml
-  tributary gateway --listen 192.0.2.1:7100 --access-point ap1=ap1.key --access-point ap2=ap2.key \\
-      --tun cotag0 --address 10.99.0.1/24 --key flows.key --metrics 127.0.0.1:9100")]
-pub(crate) struct GatewayArguments {
+pub(crate) struct NodeArguments<F: Args> {
     /// Settings in TOML
     file: Option<PathBuf>,
     #[command(flatten)]
-    flags: GatewayFlags,
+    flags: F,
     #[command(flatten)]
     user: UserArguments,
     /// Print a JSON object with every counter each second
@@ -157,81 +128,25 @@ pub(crate) struct GatewayArguments {
     json: bool,
 }
 
-/// COTAG access point: forwards the gateway's packets, and sends combinations of them when its radio is idle.
-///
-/// Needs no privilege. Every flag is also a key of the TOML file, with `_` for `-`; a flag replaces the file's
-/// value. SIGINT or SIGTERM ends the program.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  tributary ap ap1.toml
-  tributary ap --gateway 192.0.2.1:7100 --gateway-key ap1.key --listen 198.51.100.1:7200 \\
-      --device-key radio1.key --number 1 --key flows.key")]
-pub(crate) struct AccessPointArguments {
-    /// Settings in TOML
-    file: Option<PathBuf>,
-    #[command(flatten)]
-    flags: AccessPointFlags,
-    #[command(flatten)]
-    user: UserArguments,
-    /// Print a JSON object with every counter each second
-    #[arg(long)]
-    json: bool,
+/// The flags that were given, as a table. A flag without a value is no key of it.
+fn given(flags: &impl Serialize) -> Result<toml::Table> {
+    let mut table = toml::Table::try_from(flags).context("the flags")?;
+    table.retain(|_, value| value.as_array().is_none_or(|values| !values.is_empty()));
+    Ok(table)
 }
 
-/// COTAG device: a TUN device whose traffic goes through all access points.
-///
-/// Needs root or CAP_NET_ADMIN, and gives up what it no longer needs. Every flag is also a key of the TOML file, with `_` for `-`; a flag replaces the
-/// file's value. SIGINT or SIGTERM ends the program.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  tributary device device.toml
-  tributary device --access-point wifi=198.51.100.1:7200,radio1.key,198.51.100.9 \\
-      --access-point wigig=203.0.113.1:7200,radio2.key,203.0.113.9 \\
-      --tun cotag0 --address 10.99.0.2/24 --route 10.98.0.0/24 --key flows.key")]
-pub(crate) struct DeviceArguments {
-    /// Settings in TOML
-    file: Option<PathBuf>,
-    #[command(flatten)]
-    flags: DeviceFlags,
-    #[command(flatten)]
-    user: UserArguments,
-    /// Print a JSON object with every counter each second
-    #[arg(long)]
-    json: bool,
-}
-
-pub(crate) fn gateway(arguments: &GatewayArguments) -> Result<ExitCode> {
-    let GatewayArguments { file, flags, user, json } = arguments;
-    run(file, flags, (user, *json), |config: &GatewayConfig, limits| config.start_with(Some(limits)))
-}
-
-pub(crate) fn access_point(arguments: &AccessPointArguments) -> Result<ExitCode> {
-    let AccessPointArguments { file, flags, user, json } = arguments;
-    run(file, flags, (user, *json), |config: &AccessPointConfig, limits| config.start_with(Some(limits)))
-}
-
-pub(crate) fn device(arguments: &DeviceArguments) -> Result<ExitCode> {
-    let DeviceArguments { file, flags, user, json } = arguments;
-    run(file, flags, (user, *json), |config: &DeviceConfig, limits| config.start_with(Some(limits)))
-}
-
-fn run<T: Settings>(
-    file: &Option<PathBuf>,
-    flags: &impl Serialize,
-    (user, json): (&UserArguments, bool),
-    start: impl FnOnce(&T, &Privileges) -> Result<Running, NodeError>,
-) -> Result<ExitCode> {
-    let flags = toml::Table::try_from(flags).context("the flags")?;
-    let config: T = load(file.as_deref(), flags)?;
+pub(crate) fn run<R: Role>(arguments: &NodeArguments<impl Args + Serialize>) -> Result<ExitCode> {
+    let NodeArguments { file, flags, user, json } = arguments;
+    let config: R = load(file.as_deref(), given(flags)?)?;
     proxy::start_log(proxy::LOG)?;
     // The node's devices and sockets are made with the program's privileges, every thread after them without.
     let privileges = Privileges::new(user.user.as_deref(), Needs::default())?;
-    let node = start(&config, &privileges)?;
+    let node = config.start_with(Some(&privileges))?;
     let runtime = proxy::plain_runtime()?;
     if let Some(address) = node.metrics() {
         tracing::info!("metrics on http://{address}/metrics");
     }
-    runtime.block_on(watch(&node, json))
+    runtime.block_on(watch(&node, *json))
 }
 
 /// Shows the node's status each second until a signal ends it.
@@ -268,14 +183,9 @@ async fn watch(node: &Running, json: bool) -> Result<ExitCode> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::{Cli, Command::Gateway};
     use clap::{Command, CommandFactory, Parser};
-
-    #[derive(Parser)]
-    enum All {
-        Gateway(GatewayArguments),
-        Ap(AccessPointArguments),
-        Device(DeviceArguments),
-    }
+    use tributary_nodes::{AccessPointConfig, DeviceConfig, GatewayConfig, Settings};
 
     fn flags(command: &Command) -> Vec<String> {
         let names = command.get_arguments().filter_map(|argument| argument.get_long());
@@ -294,7 +204,7 @@ mod tests {
             keys.sort();
             keys
         };
-        let of = |name: &str| flags(All::command().find_subcommand(name).expect("it is there"));
+        let of = |name: &str| flags(Cli::command().find_subcommand(name).expect("it is there"));
         assert_eq!(of("gateway"), sorted(GatewayConfig::KEYS));
         assert_eq!(of("ap"), sorted(AccessPointConfig::KEYS));
         assert_eq!(of("device"), sorted(DeviceConfig::KEYS));
@@ -304,8 +214,8 @@ mod tests {
     fn flags_make_the_same_settings_as_a_file() {
         let line = "x gateway --listen 192.0.2.1:7100 --access-point a=k --tun t0 --address 10.0.0.1/24 --key f \
              --redundancy 0.2 --link-mtu 2000";
-        let All::Gateway(arguments) = All::parse_from(line.split_whitespace()) else { panic!("gateway") };
-        let table = toml::Table::try_from(&arguments.flags).expect("strings and numbers");
+        let Gateway(arguments) = Cli::parse_from(line.split_whitespace()).command else { panic!("gateway") };
+        let table = given(&arguments.flags).expect("strings and numbers");
         let config: GatewayConfig = load(None, table).expect("it is complete");
         assert_eq!((config.coding.redundancy, config.coding.link_mtu), (0.2, 2000));
         assert!(arguments.file.is_none() && !arguments.json);
