@@ -1,85 +1,26 @@
-//! Settings of an emulated run: the user's choice, else the scenario's `run` table, else the defaults.
-//! [`crate::simulate::Request`] does the same for the simulator. Not here: the run itself.
+//! An emulated run from a [`Request`]. Not here: the run itself.
 
-use crate::cell::{Queue, Run};
-use crate::simulate::check_metrics;
-use crate::transport::{SessionSettings, is_on_sockets};
+use crate::cell::Run;
+use crate::request::{Asked, Request, RequestError, check_metrics};
+use crate::transport::is_on_sockets;
 use crate::workload::Workload;
-use core::time::Duration;
-use thiserror::Error;
-use tributary_link::{Name, RunSpec, Scenario, ScenarioError, WorkloadSpec};
-use tributary_proto::transport::{TransportName, UnknownName};
+use tributary_link::{Name, RunSpec, Scenario, WorkloadSpec};
+use tributary_proto::transport::TransportName;
 
-/// Length of a run in seconds if neither the user nor a `run` table sets it.
-const SECONDS: f64 = 10.0;
 /// Default transport. Its scheduler may be given separately.
 const SESSION: &str = "session";
 
-/// The user's choice; `None` leaves a setting to the scenario. The scenario's scheduler and number of subflows are
-/// meant for the scenario's own transport. If the user names another transport, they apply only if it supports them.
-#[derive(Clone, Debug, Default)]
-pub struct Request {
-    /// Transport, as [`TransportName::find`] names it.
-    pub transport: Option<String>,
-    /// Scheduler of `session`.
-    pub scheduler: Option<String>,
-    /// Congestion control.
-    pub congestion: Option<String>,
-    /// Workload; its length is taken from `seconds` or the scenario.
-    pub workload: Option<Asked>,
-    /// Length in seconds.
-    pub seconds: Option<u32>,
-    /// Seed.
-    pub seed: Option<u64>,
-    /// Base RTT.
-    pub rtt: Option<Duration>,
-    /// Queue of every path's link.
-    pub queue: Queue,
-    /// How a session is set up.
-    pub session: SessionSettings,
-}
-
-/// A workload without its length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
-    /// As many bytes as arrive.
-    Bulk,
-    /// Objects: bytes of each, number of objects, pause between two in milliseconds.
-    Object(u64, u32, u64),
-    /// Live video this many milliseconds behind the live edge.
-    Live(u64),
-}
-
-/// Why a request is refused.
-#[derive(Debug, Error)]
-pub enum RequestError {
-    /// A name or a value in the scenario's file is invalid.
-    #[error(transparent)]
-    Scenario(#[from] ScenarioError),
-    /// The transport is unknown.
-    #[error(transparent)]
-    Transport(#[from] UnknownName),
-    /// The transport or the emulator does not support an option.
-    #[error("{option}: {problem}")]
-    Option {
-        /// The option.
-        option: String,
-        /// What is wrong, and what to do instead.
-        problem: String,
-    },
-}
-
 impl Request {
-    /// The run of `scenario` with these settings.
+    /// The run of `scenario` on real sockets with these settings.
     ///
     /// # Errors
     /// [`RequestError`], with file, line and field when the scenario's file uses something that only the simulator
     /// supports.
-    pub fn resolve(&self, scenario: &Scenario) -> Result<Run, RequestError> {
+    pub fn emulated(&self, scenario: &Scenario) -> Result<Run, RequestError> {
         let run = &scenario.run;
         check_metrics(run)?;
         if let Some(problem) = scenario.needs_simulator() {
-            return Err(RequestError::Option { option: "--world emu".to_owned(), problem });
+            return Err(RequestError::option("--world emu", problem));
         }
         if run.connections.is_some_and(|n| n > 1) {
             return Err(simulator_only(run, "run.connections", "several connections at once"));
@@ -89,33 +30,21 @@ impl Request {
         }
         let transport = self.transport(scenario)?;
         self.check_settings(&transport)?;
-        let (seconds, workload) = (self.seconds(scenario), self.workload(run)?);
-        let workload = match workload {
+        if self.budget.is_some() {
+            return Err(RequestError::option("--budget", "add --world sim, or leave it out"));
+        }
+        let network = self.conditions(scenario);
+        let seconds = network.duration.as_secs_f64();
+        let workload = match self.workload(run)? {
             Asked::Bulk => Workload::Bulk { seconds },
             Asked::Object(size, count, pause_ms) => {
                 Workload::Object { size, count, pause_ms, limit: seconds }
             }
             Asked::Live(start_up_ms) => Workload::Live { gops: seconds.ceil() as u32, start_up_ms },
         };
-        let mut network = scenario.clone();
-        if let Some(seed) = self.seed {
-            network = network.with_seed(seed);
-        }
-        if let Some(rtt) = self.rtt {
-            network = network.with_rtt(rtt);
-        }
         let congestion = self.congestion.as_deref().or(run.congestion.as_ref().map(Name::as_str));
         let cell = Run::new(&network, &transport, congestion.unwrap_or("cubic"), &workload);
         Ok(Run { session: self.session.clone(), ..cell.with_queue(self.queue) })
-    }
-
-    fn seconds(&self, scenario: &Scenario) -> f64 {
-        match self.seconds {
-            Some(seconds) => seconds.into(),
-            // A scenario with a `run` table also sets the length of the run.
-            None if !scenario.run.is_empty() => scenario.duration.as_secs_f64(),
-            None => SECONDS,
-        }
     }
 
     fn workload(&self, run: &RunSpec) -> Result<Asked, RequestError> {
@@ -164,7 +93,7 @@ impl Request {
         );
         Err(match in_file {
             Some(place) => place.refuse(&problem).into(),
-            None => RequestError::Option { option: format!("--scheduler {scheduler}"), problem },
+            None => RequestError::option(format!("--scheduler {scheduler}"), problem),
         })
     }
 
@@ -173,9 +102,8 @@ impl Request {
         if matches!(transport, TransportName::Session { .. }) || self.session.is_default() {
             return Ok(());
         }
-        let option = "--plaintext, --window and --rto-max".to_owned();
         let problem = format!("are settings of a session; `{}` is not a session", transport.name());
-        Err(RequestError::Option { option, problem })
+        Err(RequestError::option("--plaintext, --window and --rto-max", problem))
     }
 }
 

@@ -7,8 +7,6 @@ mod result;
 mod text;
 
 pub use files::{Files, FilesError};
-pub(crate) use request::check_metrics;
-pub use request::{METRICS, Request, RequestError};
 pub use result::{FlowSummary, Percentiles, SimResult, Virtual};
 pub use text::summary;
 

@@ -7,12 +7,11 @@ use serde::Serialize;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use tributary_cli::{Progress, output};
-use tributary_lab::emulate::{self, Asked};
-use tributary_lab::simulate::{Files, Request, summary};
+use tributary_lab::request::{Asked, Request};
+use tributary_lab::simulate::{Files, summary};
 use tributary_lab::{Queue, RunResult, SessionSettings, run as measure};
-use tributary_link::{Scenario, WorkloadSpec};
+use tributary_link::Scenario;
 use tributary_report::machine;
-use tributary_types::DataSize;
 
 /// Default scenario.
 const SCENARIO: &str = "mobility";
@@ -30,25 +29,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
 }
 
 fn simulate(arguments: &RunArguments, scenario: &Scenario) -> Result<ExitCode> {
-    for (given, name) in [(arguments.plaintext, "--plaintext"), (arguments.rto_max.is_some(), "--rto-max")] {
-        if given {
-            bail!("{name} is a setting of real sockets: leave it out, or take --world emu");
-        }
-    }
-    let request = Request {
-        transport: arguments.transport.clone(),
-        scheduler: arguments.scheduler.clone(),
-        congestion: arguments.congestion.clone(),
-        workload: simulated_workload(arguments)?,
-        seconds: arguments.seconds,
-        seed: arguments.seed,
-        rtt: arguments.rtt.map(Duration::from_millis),
-        queue: queue(&arguments.queue),
-        window: window(arguments),
-        budget: arguments.budget,
-        trace: false,
-    };
-    let simulation = request.resolve(scenario)?;
+    let simulation = arguments.request().simulated(scenario)?;
     let files = Files { pcap: arguments.pcap.clone(), qlog: arguments.qlog.clone() };
     let mut progress = Progress::new();
     let shown = std::io::stderr().is_terminal(); // no progress line where there is no terminal
@@ -79,55 +60,15 @@ fn with_commit(result: &impl Serialize) -> Result<String> {
     Ok(serde_json::to_string(&Measured { result, commit: machine::commit() })?)
 }
 
-fn simulated_workload(arguments: &RunArguments) -> Result<Option<WorkloadSpec>> {
-    Ok(match arguments.workload.as_deref() {
-        None => None,
-        Some("object") => Some(WorkloadSpec::Object {
-            size: DataSize::from_bytes(arguments.size()),
-            count: arguments.count().into(),
-            pause: Duration::from_millis(arguments.pause()),
-        }),
-        Some("live") => {
-            bail!("live video runs on real sockets only: take --world emu, or another --workload")
-        }
-        Some(_) => Some(WorkloadSpec::Bulk { size: None }),
-    })
-}
-
-fn window(arguments: &RunArguments) -> Option<usize> {
-    arguments.window.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
-}
-
 fn emulate(arguments: &RunArguments, scenario: &Scenario) -> Result<ExitCode> {
     let only_simulated = [
         (arguments.pcap.is_some(), "--pcap"),
         (arguments.qlog.is_some(), "--qlog"),
-        (arguments.budget.is_some(), "--budget"),
     ];
     if let Some((_, name)) = only_simulated.iter().find(|(given, _)| *given) {
         bail!("only the simulator supports {name}: add --world sim, or leave it out");
     }
-    let object = (arguments.size(), arguments.count(), arguments.pause());
-    let request = emulate::Request {
-        transport: arguments.transport.clone(),
-        scheduler: arguments.scheduler.clone(),
-        congestion: arguments.congestion.clone(),
-        workload: arguments.workload.as_deref().map(|name| match name {
-            "object" => Asked::Object(object.0, object.1, object.2),
-            "live" => Asked::Live(arguments.start_up.unwrap_or(START_UP)),
-            _ => Asked::Bulk,
-        }),
-        seconds: arguments.seconds,
-        seed: arguments.seed,
-        rtt: arguments.rtt.map(Duration::from_millis),
-        queue: queue(&arguments.queue),
-        session: SessionSettings {
-            plaintext: arguments.plaintext,
-            window: window(arguments),
-            rto_max_ms: arguments.rto_max,
-        },
-    };
-    let cell = request.resolve(scenario)?;
+    let cell = arguments.request().emulated(scenario)?;
     tributary_emu::isolate()?;
     let result = measure(&cell)?;
     if arguments.json {
@@ -139,16 +80,30 @@ fn emulate(arguments: &RunArguments, scenario: &Scenario) -> Result<ExitCode> {
 }
 
 impl RunArguments {
-    fn size(&self) -> u64 {
-        self.size.unwrap_or(102_400)
-    }
-
-    fn count(&self) -> u32 {
-        self.count.unwrap_or(100)
-    }
-
-    fn pause(&self) -> u64 {
-        self.pause.unwrap_or(50)
+    fn request(&self) -> Request {
+        Request {
+            transport: self.transport.clone(),
+            scheduler: self.scheduler.clone(),
+            congestion: self.congestion.clone(),
+            workload: self.workload.as_deref().map(|name| match name {
+                "object" => {
+                    let (size, count) = (self.size.unwrap_or(102_400), self.count.unwrap_or(100));
+                    Asked::Object(size, count, self.pause.unwrap_or(50))
+                }
+                "live" => Asked::Live(self.start_up.unwrap_or(START_UP)),
+                _ => Asked::Bulk,
+            }),
+            seconds: self.seconds,
+            seed: self.seed,
+            rtt: self.rtt.map(Duration::from_millis),
+            queue: queue(&self.queue),
+            session: SessionSettings {
+                plaintext: self.plaintext,
+                window: self.window.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
+                rto_max_ms: self.rto_max,
+            },
+            budget: self.budget,
+        }
     }
 
     /// Refuses options of another workload than the requested one.

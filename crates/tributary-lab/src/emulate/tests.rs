@@ -2,6 +2,7 @@
 //! refused with file and line.
 
 use super::*;
+use crate::transport::SessionSettings;
 
 const FILE: &str =
     "name = \"net\"\nduration = \"3 s\"\n[[path]]\nname = \"wifi\"\ndown.rate = \"8 Mbit/s\"\n[run]\n";
@@ -11,7 +12,7 @@ fn scenario(run: &str) -> Scenario {
 }
 
 fn refused(run: &str, parts: &[&str]) {
-    let error = Request::default().resolve(&scenario(run)).unwrap_err().to_string();
+    let error = Request::default().emulated(&scenario(run)).unwrap_err().to_string();
     for part in parts {
         assert!(error.contains(part), "`{part}` is not in: {error}");
     }
@@ -21,23 +22,23 @@ fn refused(run: &str, parts: &[&str]) {
 fn a_scenario_file_is_the_same_experiment_as_in_the_simulator() {
     let run = "transport = \"session\"\nscheduler = \"blest\"\ncongestion = \"reno\"\n\
                workload = { kind = \"object\", size = \"10 kB\", count = 4, pause = \"20 ms\" }\n";
-    let cell = Request::default().resolve(&scenario(run)).unwrap();
+    let cell = Request::default().emulated(&scenario(run)).unwrap();
     assert_eq!((cell.transport.name().as_str(), cell.congestion.as_str()), ("blest", "reno"));
     let object = Workload::Object { size: 10_000, count: 4, pause_ms: 20, limit: 3.0 };
     assert_eq!(cell.workload, object);
-    let only = Request::default().resolve(&scenario("scheduler = \"ecf\"\n")).unwrap();
+    let only = Request::default().emulated(&scenario("scheduler = \"ecf\"\n")).unwrap();
     assert_eq!((only.transport.name().as_str(), only.workload), ("ecf", Workload::Bulk { seconds: 3.0 }));
     let kernel = scenario("transport = \"mptcp\"\nscheduler = \"linux-default\"\n");
-    assert_eq!(Request::default().resolve(&kernel).unwrap().transport.name(), "mptcp");
+    assert_eq!(Request::default().emulated(&kernel).unwrap().transport.name(), "mptcp");
     let asked = Request {
         transport: Some("wifi".to_owned()),
         seconds: Some(5),
         workload: Some(Asked::Bulk),
         ..Request::default()
     };
-    let cell = asked.resolve(&scenario(run)).unwrap();
+    let cell = asked.emulated(&scenario(run)).unwrap();
     assert_eq!((cell.transport.name().as_str(), cell.workload), ("wifi", Workload::Bulk { seconds: 5.0 }));
-    let plain = Request::default().resolve(&Scenario::builtin("los").unwrap()).unwrap();
+    let plain = Request::default().emulated(&Scenario::builtin("los").unwrap()).unwrap();
     assert_eq!((plain.transport.name().as_str(), plain.workload), ("fbdt", Workload::Bulk { seconds: 10.0 }));
 }
 
@@ -46,7 +47,7 @@ fn every_transport_of_the_registry_can_be_requested() {
     let key = || tributary_net::Key::from_bytes([1; 32]);
     for name in tributary_proto::transport::names() {
         let asked = Request { transport: Some(name.to_owned()), ..Request::default() };
-        let cell = asked.resolve(&scenario("")).unwrap();
+        let cell = asked.emulated(&scenario("")).unwrap();
         assert_eq!(cell.transport.kind(), name);
         let config = crate::transport::config(&cell.transport, &cell.congestion, key(), &cell.session);
         assert_eq!(config.name, cell.transport.without_path());
@@ -68,7 +69,7 @@ fn unsupported_settings_are_refused_with_file_and_line() {
 fn options_that_do_not_apply_to_the_transport_are_refused_by_name() {
     let with = |transport: &str, request: Request| {
         let request = Request { transport: Some(transport.to_owned()), ..request };
-        request.resolve(&scenario("")).unwrap_err().to_string()
+        request.emulated(&scenario("")).unwrap_err().to_string()
     };
     let scheduler = || Request { scheduler: Some("blest".to_owned()), ..Request::default() };
     for transport in ["wifi", "mptcp", "fbdt"] {

@@ -1,6 +1,7 @@
 //! Settings of a run from the user and the scenario, and the fields of the result.
 
 use super::*;
+use crate::request::{Request, RequestError};
 use std::time::Duration;
 use tributary_link::ScenarioError;
 use tributary_types::DataSize;
@@ -29,7 +30,7 @@ workload = { kind = "object", size = "10 kB", count = 4 }
 
 #[test]
 fn settings_not_given_come_from_the_scenario() {
-    let simulation = Request::default().resolve(&parse(NETWORK)).unwrap();
+    let simulation = Request::default().simulated(&parse(NETWORK)).unwrap();
     assert_eq!(simulation.transport.name(), "mptcp/blest");
     assert_eq!((simulation.congestion.as_str(), simulation.scenario.seed), ("reno", 9));
     assert_eq!(simulation.scenario.duration, Duration::from_secs(3));
@@ -42,10 +43,10 @@ fn settings_not_given_come_from_the_scenario() {
         rtt: Some(Duration::from_millis(30)),
         ..Request::default()
     };
-    let simulation = request.resolve(&parse(NETWORK)).unwrap();
+    let simulation = request.simulated(&parse(NETWORK)).unwrap();
     assert_eq!((simulation.transport.name(), simulation.scenario.seed), ("lte".to_owned(), 2));
     assert_eq!(simulation.scenario.duration, Duration::from_secs(5));
-    let plain = Request::default().resolve(&Scenario::builtin("los").unwrap()).unwrap();
+    let plain = Request::default().simulated(&Scenario::builtin("los").unwrap()).unwrap();
     assert_eq!((plain.transport.name(), plain.congestion.as_str()), ("fbdt".to_owned(), "cubic"));
     assert_eq!(plain.scenario.duration, Duration::from_secs(10));
 }
@@ -57,7 +58,7 @@ fn unknown_names_in_a_file_are_refused_with_their_line() {
         ("\"blest\"", "\"best\"", "net.toml:14: run.scheduler"),
         ("\"reno\"", "\"rhino\"", "net.toml:15: run.congestion"),
     ] {
-        let error = Request::default().resolve(&parse(&NETWORK.replace(from, to))).unwrap_err();
+        let error = Request::default().simulated(&parse(&NETWORK.replace(from, to))).unwrap_err();
         assert!(matches!(error, RequestError::Scenario(ScenarioError::Field { .. })), "{error}");
         assert!(error.to_string().starts_with(place), "{error}");
         assert!(error.to_string().contains("known"), "{error}");
@@ -81,7 +82,7 @@ fn simulated_results_have_the_fields_of_emulated_ones() {
     assert_eq!(json["virtual"]["hash"].as_str().unwrap().len(), 16);
     let text = summary(&result);
     assert!(text.contains("Mbit/s without the first second") && text.contains("event log"), "{text}");
-    simulation.workloads = Request::default().resolve(&parse(NETWORK)).unwrap().workloads;
+    simulation.workloads = Request::default().simulated(&parse(NETWORK)).unwrap().workloads;
     let (result, _) = simulation.run().unwrap();
     assert!(result.goodput.is_none());
     let json = serde_json::to_value(&result).unwrap();
@@ -154,18 +155,18 @@ fn settings_that_do_not_apply_to_the_transport_are_refused() {
         ..Request::default()
     };
     for transport in ["fbdt", "mpquic", "lte", "quic"] {
-        let error = with(transport, "blest").resolve(&parse(NETWORK)).unwrap_err().to_string();
+        let error = with(transport, "blest").simulated(&parse(NETWORK)).unwrap_err().to_string();
         assert!(error.starts_with("--scheduler blest") && error.contains(transport), "{error}");
     }
-    assert!(with("session", "blest").resolve(&parse(NETWORK)).is_ok());
+    assert!(with("session", "blest").simulated(&parse(NETWORK)).is_ok());
     for (from, to, place) in [
         ("\"mptcp\"", "\"wifi\"", "net.toml:14: run.scheduler"),
         ("scheduler = \"blest\"", "metrics = [\"godput\"]", "net.toml:14: run.metrics"),
     ] {
-        let error = Request::default().resolve(&parse(&NETWORK.replace(from, to))).unwrap_err().to_string();
+        let error = Request::default().simulated(&parse(&NETWORK.replace(from, to))).unwrap_err().to_string();
         assert!(error.starts_with(place), "{error}");
     }
     let single = NETWORK.replace("\"mptcp\"", "\"quic\"").replace("scheduler = \"blest\"", "subflows = 2");
-    let error = Request::default().resolve(&parse(&single)).unwrap_err().to_string();
+    let error = Request::default().simulated(&parse(&single)).unwrap_err().to_string();
     assert!(error.starts_with("net.toml:14: run.subflows"), "{error}");
 }
