@@ -6,18 +6,15 @@
 
 use clap::Args;
 use core::time::Duration;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::path::Path;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use tributary_cli::quantity;
 
 use serde::Serialize;
 use tributary_emu::{Host, RelayNetwork};
-use tributary_lab::tunnel::write_keys;
-use tributary_nodes::{
-    AccessPointConfig, Coding, DeviceConfig, GatewayConfig, Inner, KnownPoint, Prefix, ReachedPoint, Role, Running,
-};
+use tributary_lab::tunnel::NodeConfigs;
+use tributary_nodes::{Coding, Role, Running};
 use tributary_report::{Cell, Column, Table};
 
 use super::{BenchError, Expectation, Judged, Progress, within};
@@ -37,8 +34,6 @@ const AIM: Expectation = Expectation::AtLeast(0.99);
 /// Length of a handshake's datagram, where its time stamp and its MAC are.
 const INIT: usize = 72;
 const STAMP: usize = 16;
-const GATEWAY_PORT: u16 = 7100;
-const POINT_PORT: u16 = 7200;
 
 /// A COTAG gateway with 32 keys under attack: pings through the tunnel beside junk, sessions beside a recorded handshake.
 #[derive(Clone, Debug, Args)]
@@ -133,91 +128,32 @@ fn failed(reason: impl ToString) -> BenchError {
 /// A tunnel over one access point, and what its attacker has recorded.
 struct World {
     point: Option<Running>,
-    point_config: AccessPointConfig,
+    configs: NodeConfigs,
     _gateway: Running,
     _device: Running,
     /// The access point's first handshake.
     recorded: Vec<u8>,
-    _keys: tempfile::TempDir,
     network: RelayNetwork,
-}
-
-/// Settings of the three nodes.
-struct Configs {
-    gateway: GatewayConfig,
-    point: AccessPointConfig,
-    device: DeviceConfig,
-}
-
-impl Configs {
-    fn new(keys: &Path) -> Result<Self, BenchError> {
-        let names = (0..KEYS).map(|number| format!("up-{number}"));
-        let names: Vec<String> = names.chain(["down".to_owned(), "flows".to_owned()]).collect();
-        write_keys(keys, &names).map_err(failed)?;
-        let key = |name: &str| keys.join(name);
-        let listen = SocketAddr::from((RelayNetwork::backhaul(0, 1), GATEWAY_PORT));
-        let inner = |host: u8, route: Vec<Prefix>| {
-            let address = vec![Prefix { address: RelayNetwork::tunnel(host).into(), bits: 24 }];
-            Inner { tun: "cotag0".to_owned(), address, route }
-        };
-        let known = |number| KnownPoint { name: format!("ap{number}"), key: key(&format!("up-{number}")) };
-        let gateway = GatewayConfig {
-            listen,
-            access_point: (0..KEYS).map(known).collect(),
-            inner: inner(1, Vec::new()),
-            allowed: Vec::new(),
-            key: key("flows"),
-            metrics: None,
-            coding: Coding::default(),
-        };
-        let point = AccessPointConfig {
-            gateway: listen,
-            gateway_key: key("up-0"),
-            listen: ([0, 0, 0, 0], POINT_PORT).into(),
-            device_key: key("down"),
-            number: 1,
-            allowed: Vec::new(),
-            key: key("flows"),
-            metrics: None,
-            coding: Coding::default(),
-        };
-        let (address, local) = RelayNetwork::radio(0);
-        let reached = ReachedPoint {
-            name: "ap".to_owned(),
-            address: (address, POINT_PORT).into(),
-            key: key("down"),
-            local: Some(local.into()),
-        };
-        let device = DeviceConfig {
-            access_point: vec![reached],
-            inner: inner(2, vec![Prefix { address: RelayNetwork::SERVER.into(), bits: 32 }]),
-            key: key("flows"),
-            metrics: None,
-            coding: Coding::default(),
-        };
-        Ok(Self { gateway, point, device })
-    }
 }
 
 impl World {
     fn start() -> Result<Self, BenchError> {
         let network = RelayNetwork::bare(1)?;
-        let keys = tempfile::tempdir().map_err(failed)?;
-        let Configs { gateway, point: point_config, device } = Configs::new(keys.path())?;
+        let configs = NodeConfigs::new(1, KEYS, &Coding::default()).map_err(failed)?;
+        let (gateway, first) = (configs.gateway(), configs.point(0));
         let recorder = network.run(Host::Gateway, || UdpSocket::bind(gateway.listen))?.map_err(failed)?;
         recorder.set_read_timeout(Some(START)).map_err(failed)?;
-        let point = network.run(Host::AccessPoint(0), || point_config.start())?.map_err(failed)?;
+        let point = network.run(Host::AccessPoint(0), || first.start())?.map_err(failed)?;
         let mut recorded = vec![0; INIT];
         let length = recorder.recv(&mut recorded).map_err(failed)?;
         recorded.truncate(length);
         drop(recorder);
         let world = Self {
             _gateway: network.run(Host::Gateway, || gateway.start())?.map_err(failed)?,
-            _device: network.run(Host::Device, || device.start())?.map_err(failed)?,
+            _device: network.run(Host::Device, || configs.device().start())?.map_err(failed)?,
             point: Some(point),
-            point_config,
+            configs,
             recorded,
-            _keys: keys,
             network,
         };
         // The device's first ping would otherwise be lost.
@@ -242,7 +178,7 @@ impl World {
         work: impl FnOnce() -> Result<T, BenchError>,
     ) -> Result<(T, f64), BenchError> {
         let socket = self.bind(Host::AccessPoint(0), Ipv4Addr::UNSPECIFIED)?;
-        let (to, begin) = (self.point_config.gateway, Instant::now());
+        let (to, begin) = (self.configs.point(0).gateway, Instant::now());
         let (ends, sent) = (AtomicBool::new(false), AtomicU64::new(0));
         let result = std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -323,7 +259,7 @@ impl World {
             || {
                 for _ in 0..RESTARTS {
                     point = None;
-                    let started = self.network.run(Host::AccessPoint(0), || self.point_config.start())?;
+                    let started = self.network.run(Host::AccessPoint(0), || self.configs.point(0).start())?;
                     point = Some(started.map_err(failed)?);
                     begun +=
                         u32::from(is_up_in(point.as_ref().expect("it was started"), "gateway", SESSION)?);

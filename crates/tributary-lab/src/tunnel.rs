@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::Instant;
 use tempfile::TempDir;
@@ -59,51 +59,43 @@ pub enum TunnelError {
     },
 }
 
+/// Settings of the nodes on the hosts of a [`RelayNetwork`].
+#[derive(Debug)]
+pub struct NodeConfigs {
+    keys: TempDir,
+    coding: Coding,
+    /// Access points that the gateway knows.
+    known: usize,
+    /// Addresses at which the device reaches the access points that there are.
+    reached: Vec<SocketAddr>,
+}
+
 /// A running tunnel. Dropping it stops the nodes and removes the hosts.
 #[derive(Debug)]
 pub struct Tunnel {
     gateway: Option<Running>,
     points: Vec<Option<Running>>,
     device: Option<Running>,
-    coding: Coding,
-    /// Addresses that the device uses instead of the access points' own.
-    detours: Vec<Option<SocketAddr>>,
-    keys: TempDir,
+    configs: NodeConfigs,
     network: RelayNetwork,
 }
 
-impl Tunnel {
-    /// Starts all nodes and waits until every hop has a session.
+impl NodeConfigs {
+    /// Settings for a network with this number of access points, with new keys. The gateway knows `known` access points, at
+    /// least as many.
     ///
     /// # Errors
-    /// [`TunnelError`].
-    pub fn start(network: RelayNetwork, coding: &Coding) -> Result<Self, TunnelError> {
-        let detours = vec![None; network.points()];
-        Self::start_with_detours(network, coding, detours)
-    }
-
-    /// As [`start`](Self::start); the device sends packets for access point i to `detours[i]`, for example
-    /// through an attacker.
-    ///
-    /// # Errors
-    /// [`TunnelError`].
-    pub fn start_with_detours(
-        network: RelayNetwork,
-        coding: &Coding,
-        detours: Vec<Option<SocketAddr>>,
-    ) -> Result<Self, TunnelError> {
+    /// [`TunnelError`]: the keys cannot be made or written.
+    pub fn new(points: usize, known: usize, coding: &Coding) -> Result<Self, TunnelError> {
         let keys = tempfile::tempdir()?;
-        let points = (0..network.points()).map(|_| None).collect();
-        let mut tunnel =
-            Self { gateway: None, points, device: None, coding: coding.clone(), detours, keys, network };
-        let hops = (0..tunnel.points.len()).flat_map(|point| [Self::up(point), Self::down(point)]);
-        let names: Vec<String> = hops.chain([FLOWS.to_owned()]).collect();
-        write_keys(tunnel.keys.path(), &names)?;
-        tunnel.start_node(Host::Gateway)?;
-        (0..tunnel.points.len()).try_for_each(|point| tunnel.start_node(Host::AccessPoint(point)))?;
-        tunnel.start_node(Host::Device)?;
-        tunnel.wait_for_sessions()?;
-        Ok(tunnel)
+        let reached = (0..points).map(|point| (RelayNetwork::radio(point).0, POINT_PORT).into()).collect();
+        let names = (0..known).map(Self::up).chain((0..points).map(Self::down)).chain([FLOWS.to_owned()]);
+        for name in names {
+            let path = keys.path().join(name);
+            std::fs::write(&path, Key::generate()?.to_line().as_bytes())?;
+            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+        }
+        Ok(Self { keys, coding: coding.clone(), known, reached })
     }
 
     fn up(point: usize) -> String {
@@ -118,6 +110,105 @@ impl Tunnel {
         self.keys.path().join(name)
     }
 
+    /// The TUN device of `host`. It has no IPv6 if packets of 1280 bytes do not fit (RFC 8200 §5).
+    fn inner(&self, host: u8, mut route: Vec<Prefix>) -> Inner {
+        let (v4, v6) = (RelayNetwork::tunnel(host).into(), RelayNetwork::tunnel6(host.into()).into());
+        let mut address = vec![Prefix { address: v4, bits: 24 }, Prefix { address: v6, bits: 64 }];
+        if self.coding.inner_mtu() < 1280 {
+            address.retain(|prefix| prefix.address.is_ipv4());
+            route.retain(|prefix| prefix.address.is_ipv4());
+        }
+        Inner { tun: "cotag0".to_owned(), address, route }
+    }
+
+    /// The gateway's.
+    #[must_use]
+    pub fn gateway(&self) -> GatewayConfig {
+        let point = |point| KnownPoint { name: format!("ap{}", point + 1), key: self.key(&Self::up(point)) };
+        GatewayConfig {
+            listen: ([0, 0, 0, 0], GATEWAY_PORT).into(),
+            access_point: (0..self.known).map(point).collect(),
+            inner: self.inner(1, Vec::new()),
+            allowed: Vec::new(),
+            key: self.key(FLOWS),
+            metrics: Some(([127, 0, 0, 1], 0).into()),
+            coding: self.coding.clone(),
+        }
+    }
+
+    /// An access point's.
+    #[must_use]
+    pub fn point(&self, point: usize) -> AccessPointConfig {
+        AccessPointConfig {
+            gateway: (RelayNetwork::backhaul(point, 1), GATEWAY_PORT).into(),
+            gateway_key: self.key(&Self::up(point)),
+            listen: ([0, 0, 0, 0], POINT_PORT).into(),
+            device_key: self.key(&Self::down(point)),
+            number: point as u8 + 1,
+            allowed: Vec::new(),
+            key: self.key(FLOWS),
+            metrics: None,
+            coding: self.coding.clone(),
+        }
+    }
+
+    /// The device's.
+    #[must_use]
+    pub fn device(&self) -> DeviceConfig {
+        let point = |(point, address): (usize, &SocketAddr)| ReachedPoint {
+            name: format!("ap{}", point + 1),
+            address: *address,
+            key: self.key(&Self::down(point)),
+            local: Some(RelayNetwork::radio(point).1.into()),
+        };
+        let server = |address| Prefix { address, bits: if address.is_ipv4() { 32 } else { 128 } };
+        let route = vec![server(RelayNetwork::SERVER.into()), server(RelayNetwork::SERVER6.into())];
+        DeviceConfig {
+            access_point: self.reached.iter().enumerate().map(point).collect(),
+            inner: self.inner(2, route),
+            key: self.key(FLOWS),
+            metrics: None,
+            coding: self.coding.clone(),
+        }
+    }
+}
+
+impl Tunnel {
+    /// Starts all nodes and waits until every hop has a session.
+    ///
+    /// # Errors
+    /// [`TunnelError`].
+    pub fn start(network: RelayNetwork, coding: &Coding) -> Result<Self, TunnelError> {
+        Self::start_with_detours(network, coding, &[])
+    }
+
+    /// As [`start`](Self::start); the device sends packets for some access points to other addresses, for example through an
+    /// attacker.
+    ///
+    /// # Errors
+    /// [`TunnelError`].
+    ///
+    /// # Panics
+    /// The network has no such access point.
+    pub fn start_with_detours(
+        network: RelayNetwork,
+        coding: &Coding,
+        detours: &[(usize, SocketAddr)],
+    ) -> Result<Self, TunnelError> {
+        let points = network.points();
+        let mut configs = NodeConfigs::new(points, points, coding)?;
+        for (point, detour) in detours {
+            configs.reached[*point] = *detour;
+        }
+        let points = (0..points).map(|_| None).collect();
+        let mut tunnel = Self { gateway: None, points, device: None, configs, network };
+        tunnel.start_node(Host::Gateway)?;
+        (0..tunnel.points.len()).try_for_each(|point| tunnel.start_node(Host::AccessPoint(point)))?;
+        tunnel.start_node(Host::Device)?;
+        tunnel.wait_for_sessions()?;
+        Ok(tunnel)
+    }
+
     /// Starts a node, or restarts it.
     ///
     /// # Errors
@@ -129,9 +220,9 @@ impl Tunnel {
         self.stop_node(host);
         let failed = |source| TunnelError::Node { host: format!("{host:?}"), source };
         let started = match host {
-            Host::Gateway => self.network.run(host, || self.gateway_config().start())?,
-            Host::AccessPoint(point) => self.network.run(host, || self.point_config(point).start())?,
-            Host::Device => self.network.run(host, || self.device_config().start())?,
+            Host::Gateway => self.network.run(host, || self.configs.gateway().start())?,
+            Host::AccessPoint(point) => self.network.run(host, || self.configs.point(point).start())?,
+            Host::Device => self.network.run(host, || self.configs.device().start())?,
             Host::Server => panic!("the server runs no node"),
         };
         let started = started.map_err(failed)?;
@@ -153,65 +244,6 @@ impl Tunnel {
             Host::AccessPoint(point) => &mut self.points[point],
             Host::Device => &mut self.device,
             Host::Server => panic!("the server runs no node"),
-        }
-    }
-
-    /// The TUN device of `host`. It has no IPv6 if packets of 1280 bytes do not fit (RFC 8200 §5).
-    fn inner(&self, host: u8, mut route: Vec<Prefix>) -> Inner {
-        let (v4, v6) = (RelayNetwork::tunnel(host).into(), RelayNetwork::tunnel6(host.into()).into());
-        let mut address = vec![Prefix { address: v4, bits: 24 }, Prefix { address: v6, bits: 64 }];
-        if self.coding.inner_mtu() < 1280 {
-            address.retain(|prefix| prefix.address.is_ipv4());
-            route.retain(|prefix| prefix.address.is_ipv4());
-        }
-        Inner { tun: "cotag0".to_owned(), address, route }
-    }
-
-    fn gateway_config(&self) -> GatewayConfig {
-        let point = |point| KnownPoint { name: format!("ap{}", point + 1), key: self.key(&Self::up(point)) };
-        GatewayConfig {
-            listen: ([0, 0, 0, 0], GATEWAY_PORT).into(),
-            access_point: (0..self.points.len()).map(point).collect(),
-            inner: self.inner(1, Vec::new()),
-            allowed: Vec::new(),
-            key: self.key(FLOWS),
-            metrics: Some(([127, 0, 0, 1], 0).into()),
-            coding: self.coding.clone(),
-        }
-    }
-
-    fn point_config(&self, point: usize) -> AccessPointConfig {
-        AccessPointConfig {
-            gateway: (RelayNetwork::backhaul(point, 1), GATEWAY_PORT).into(),
-            gateway_key: self.key(&Self::up(point)),
-            listen: ([0, 0, 0, 0], POINT_PORT).into(),
-            device_key: self.key(&Self::down(point)),
-            number: point as u8 + 1,
-            allowed: Vec::new(),
-            key: self.key(FLOWS),
-            metrics: None,
-            coding: self.coding.clone(),
-        }
-    }
-
-    fn device_config(&self) -> DeviceConfig {
-        let point = |point: usize| {
-            let (address, local) = RelayNetwork::radio(point);
-            ReachedPoint {
-                name: format!("ap{}", point + 1),
-                address: self.detours[point].unwrap_or((address, POINT_PORT).into()),
-                key: self.key(&Self::down(point)),
-                local: Some(local.into()),
-            }
-        };
-        let server = |address| Prefix { address, bits: if address.is_ipv4() { 32 } else { 128 } };
-        let route = vec![server(RelayNetwork::SERVER.into()), server(RelayNetwork::SERVER6.into())];
-        DeviceConfig {
-            access_point: (0..self.points.len()).map(point).collect(),
-            inner: self.inner(2, route),
-            key: self.key(FLOWS),
-            metrics: None,
-            coding: self.coding.clone(),
         }
     }
 
@@ -278,19 +310,6 @@ impl Tunnel {
         command.env("TRIBUTARY_DEVICE6", RelayNetwork::tunnel6(2).to_string());
         command
     }
-}
-
-/// Writes a new key into each of these files of a directory.
-///
-/// # Errors
-/// [`TunnelError`].
-pub fn write_keys(directory: &Path, names: &[String]) -> Result<(), TunnelError> {
-    for name in names {
-        let path = directory.join(name);
-        std::fs::write(&path, Key::generate()?.to_line().as_bytes())?;
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
-    }
-    Ok(())
 }
 
 /// File name of the key of the coded traffic.

@@ -189,9 +189,9 @@ fn what_an_attacker_sends_changes_nothing() {
         let (ends, added) = (ends.clone(), added.clone());
         move || attacker(socket, (address, 7200).into(), ends, added)
     });
-    let detours = vec![Some((address, 7300).into()), None];
+    let detours = [(0, (address, 7300).into())];
     let tunnel =
-        Tunnel::start_with_detours(network, &Coding::default(), detours).expect("the nodes find each other");
+        Tunnel::start_with_detours(network, &Coding::default(), &detours).expect("the nodes find each other");
     download(&tunnel, 4_000_000);
     for (role, link) in [("device", "ap1"), ("access-point", "device")] {
         let link =
@@ -242,9 +242,9 @@ fn a_recorded_handshake_blocks_no_other() {
         let ends = ends.clone();
         move || observer(socket, point, ends, sender)
     });
-    let detours = vec![Some((address, 7300).into()), None];
+    let detours = [(0, (address, 7300).into())];
     let mut tunnel =
-        Tunnel::start_with_detours(network, &Coding::default(), detours).expect("the nodes find each other");
+        Tunnel::start_with_detours(network, &Coding::default(), &detours).expect("the nodes find each other");
     let init = first.recv().expect("the device begins");
     let replayed = std::thread::spawn({
         let ends = ends.clone();

@@ -9,6 +9,7 @@
 pub(super) mod noq;
 pub(super) mod quinn;
 mod rate;
+mod twins;
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
