@@ -7,7 +7,7 @@
 mod load;
 mod proxy;
 
-use super::{BenchError, Expectation, Judged, Progress, within};
+use super::{BenchError, Expectation, Judged, Progress, Tables, within};
 use clap::Args;
 use core::time::Duration;
 use load::{Life, Load};
@@ -194,10 +194,8 @@ impl End {
     }
 }
 
-impl Report {
-    /// The tables.
-    #[must_use]
-    pub fn tables(&self) -> Vec<Table> {
+impl Tables for Report {
+    fn tables(&self) -> Vec<Table> {
         let title = format!(
             "{:.0} s, {} connections a second, seed {}: {}",
             self.seconds, self.rate, self.seed, self.connections

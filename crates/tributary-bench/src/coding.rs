@@ -11,7 +11,7 @@ mod network;
 
 pub use contest::{Aim, Contest, Rate};
 
-use super::{BenchError, Judged, Progress, within};
+use super::{BenchError, Judged, Progress, Tables, within};
 use clap::Args;
 use contest::Entrant;
 use core::hint::black_box;
@@ -93,10 +93,8 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchE
     Ok(Report { kernel: tier.name(), has_gfni, has_isal, symbol: SYMBOL, contests })
 }
 
-impl Report {
-    /// One table per contest.
-    #[must_use]
-    pub fn tables(&self) -> Vec<Table> {
+impl Tables for Report {
+    fn tables(&self) -> Vec<Table> {
         let mut tables: Vec<Table> = self.contests.iter().map(rates).collect();
         let title = match (self.has_gfni, self.has_isal) {
             (true, true) => format!("What is asked for; kernel {}", self.kernel),

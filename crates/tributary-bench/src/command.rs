@@ -4,8 +4,8 @@ use crate::flood::frames;
 use crate::proxy::http;
 use crate::simulator::{self, speed};
 use crate::{
-    BenchError, Progress, churn, coding, coupled, dash, emulator, end, flood, handoff, hop, idle, memory,
-    objects, proxy, sessions, stalled, tunnel, unshaped,
+    BenchError, Progress, Tables, churn, coding, coupled, dash, emulator, end, flood, handoff, hop, idle,
+    memory, objects, proxy, sessions, stalled, tunnel, unshaped,
 };
 use clap::{Subcommand, ValueEnum};
 use serde::Serialize;
@@ -47,9 +47,9 @@ pub struct Measured {
 }
 
 impl Measured {
-    fn new<R: Serialize>(name: &'static str, report: &R, tables: fn(&R) -> Vec<Table>) -> Self {
+    fn new(name: &'static str, report: &(impl Serialize + Tables)) -> Self {
         let json = serde_json::to_string(report).expect("reports have string keys only");
-        Self { name, tables: tables(report), json }
+        Self { name, tables: report.tables(), json }
     }
 }
 
@@ -97,48 +97,27 @@ impl Benchmark {
             tributary_emu::isolate()?;
         }
         Ok(match self {
-            Self::Unshaped(of) => {
-                Measured::new("unshaped", &unshaped::run(of, progress)?, unshaped::Report::tables)
-            }
-            Self::Objects(of) => {
-                Measured::new("objects", &objects::run(of, progress)?, objects::Report::tables)
-            }
-            Self::Idle(of) => Measured::new("idle", &idle::run(of, progress)?, idle::Report::tables),
-            Self::Memory(of) => Measured::new("memory", &memory::run(of, progress)?, memory::Report::tables),
-            Self::Sessions(of) => {
-                Measured::new("sessions", &sessions::run(of, progress)?, sessions::Report::tables)
-            }
-            Self::Stalled(of) => {
-                Measured::new("stalled", &stalled::run(of, progress)?, stalled::Report::tables)
-            }
-            Self::Churn(of) => Measured::new("churn", &churn::run(of, progress)?, churn::Report::tables),
-            Self::Coding(of) => Measured::new("coding", &coding::run(of, progress)?, coding::Report::tables),
-            Self::Coupled(of) => {
-                Measured::new("coupled", &coupled::run(of, &prefix, progress)?, coupled::Report::tables)
-            }
-            Self::Dash(of) => Measured::new("dash", &dash::run(of, progress)?, dash::Report::tables),
-            Self::Tunnel(of) => Measured::new("tunnel", &tunnel::run(of, progress)?, tunnel::Report::tables),
+            Self::Unshaped(of) => Measured::new("unshaped", &unshaped::run(of, progress)?),
+            Self::Objects(of) => Measured::new("objects", &objects::run(of, progress)?),
+            Self::Idle(of) => Measured::new("idle", &idle::run(of, progress)?),
+            Self::Memory(of) => Measured::new("memory", &memory::run(of, progress)?),
+            Self::Sessions(of) => Measured::new("sessions", &sessions::run(of, progress)?),
+            Self::Stalled(of) => Measured::new("stalled", &stalled::run(of, progress)?),
+            Self::Churn(of) => Measured::new("churn", &churn::run(of, progress)?),
+            Self::Coding(of) => Measured::new("coding", &coding::run(of, progress)?),
+            Self::Coupled(of) => Measured::new("coupled", &coupled::run(of, &prefix, progress)?),
+            Self::Dash(of) => Measured::new("dash", &dash::run(of, progress)?),
+            Self::Tunnel(of) => Measured::new("tunnel", &tunnel::run(of, progress)?),
             Self::Flood(of) => match of.hostile {
-                Some(hostile) => {
-                    Measured::new("flood", &frames::run(hostile, of, progress)?, frames::Report::tables)
-                }
-                None => Measured::new("flood", &flood::run(of, progress)?, flood::Report::tables),
+                Some(hostile) => Measured::new("flood", &frames::run(hostile, of, progress)?),
+                None => Measured::new("flood", &flood::run(of, progress)?),
             },
-            Self::Hop(of) => Measured::new("hop", &hop::run(of, progress)?, hop::Report::tables),
-            Self::Handoff(of) => {
-                Measured::new("handoff", &handoff::run(of, progress)?, handoff::Report::tables)
-            }
-            Self::Proxy(of) => Measured::new("proxy", &proxy::run(of, progress)?, proxy::Report::tables),
-            Self::ProxyHttp(of) => {
-                Measured::new("proxy-http", &http::run(of, progress)?, http::Report::tables)
-            }
-            Self::Emulator(of) => {
-                let report = emulator::run(of, rattan.as_deref(), progress)?;
-                Measured::new("emulator", &report, emulator::Report::tables)
-            }
-            Self::Simulator(of) => {
-                Measured::new("simulator", &speed::run(of, progress)?, speed::Report::tables)
-            }
+            Self::Hop(of) => Measured::new("hop", &hop::run(of, progress)?),
+            Self::Handoff(of) => Measured::new("handoff", &handoff::run(of, progress)?),
+            Self::Proxy(of) => Measured::new("proxy", &proxy::run(of, progress)?),
+            Self::ProxyHttp(of) => Measured::new("proxy-http", &http::run(of, progress)?),
+            Self::Emulator(of) => Measured::new("emulator", &emulator::run(of, rattan.as_deref(), progress)?),
+            Self::Simulator(of) => Measured::new("simulator", &speed::run(of, progress)?),
         })
     }
 

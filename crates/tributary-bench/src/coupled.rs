@@ -19,7 +19,7 @@ pub use separate::Throughput;
 pub use share::{Limits, Share};
 
 use super::controllers::Controllers;
-use super::{BenchError, Progress, within};
+use super::{BenchError, Progress, Tables, within};
 use clap::Args;
 use serde::Serialize;
 use tributary_cli::quantity;
@@ -161,10 +161,8 @@ pub fn run(settings: &Settings, prefix: &str, progress: Progress<'_>) -> Result<
     Ok(report)
 }
 
-impl Report {
-    /// The tables of the parts that ran.
-    #[must_use]
-    pub fn tables(&self) -> Vec<Table> {
+impl Tables for Report {
+    fn tables(&self) -> Vec<Table> {
         let tables = [
             cost::table(&self.cost),
             share::table(&self.shares),

@@ -16,7 +16,7 @@ use std::path::Path;
 use tributary_cli::quantity;
 use tributary_report::{Cell, Column, Interval, Table, stats};
 
-use super::{BenchError, Expectation, Judged, Progress, daemon, median, within};
+use super::{BenchError, Expectation, Judged, Progress, Tables, daemon, median, within};
 use clients::Clients;
 use servers::Server;
 
@@ -169,10 +169,8 @@ async fn turn(settings: &Settings, server: &Server, sizes: &[u64]) -> Result<Tur
     })
 }
 
-impl Report {
-    /// The tables.
-    #[must_use]
-    pub fn tables(&self) -> Vec<Table> {
+impl Tables for Report {
+    fn tables(&self) -> Vec<Table> {
         let title = format!(
             "{} clients at once, segments of 22 kB to 1.9 MB over loopback TCP, medians of {} rounds of {:.0} s",
             self.clients,
@@ -206,7 +204,9 @@ impl Report {
         ratio.push(core::iter::once(Cell::text("over nginx's")).chain(self.ratio.cells(3)));
         vec![table, ratio, self.memory()]
     }
+}
 
+impl Report {
     /// Memory after each round.
     fn memory(&self) -> Table {
         let columns = [Column::left("after each round").unit("MiB")].into_iter();

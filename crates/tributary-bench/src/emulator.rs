@@ -1,7 +1,7 @@
 //! The emulator's own benchmarks ([`tributary_emu::bench`]) as one report: accuracy, highest rate, loss
 //! equivalence, and rattan in the same run.
 
-use super::{BenchError, Expectation, Judged, Progress, Verdict, median, within};
+use super::{BenchError, Expectation, Judged, Progress, Tables, Verdict, median, within};
 use clap::Args;
 use core::time::Duration;
 use serde::Serialize;
@@ -161,16 +161,16 @@ fn ceiling_table(rows: &[Accuracy]) -> Table {
     table
 }
 
-impl Report {
-    /// The tables.
-    #[must_use]
-    pub fn tables(&self) -> Vec<Table> {
+impl Tables for Report {
+    fn tables(&self) -> Vec<Table> {
         let mut tables =
             vec![accuracy_table(&self.accuracy), ceiling_table(&self.ceiling), self.loss_table()];
         tables.extend(self.peer.as_ref().map(peer_table));
         tables
     }
+}
 
+impl Report {
     fn loss_table(&self) -> Table {
         let title = format!(
             "Goodput under {} % loss on {:.0} Mbit/s, {} seeds",

@@ -22,7 +22,7 @@ use tributary_link::{LinkSpec, PathSpec, Scenario};
 use tributary_report::{Cell, Column, Table, stats};
 use tributary_types::Bitrate;
 
-use super::{BenchError, Expectation, Interval, Judged, Progress, audited, within};
+use super::{BenchError, Expectation, Interval, Judged, Progress, Tables, audited, within};
 
 /// Honest clients at the same time, each with its own address.
 pub const HONEST_CLIENTS: u8 = 20;
@@ -233,10 +233,8 @@ fn conduct(settings: &Settings, scene: &Scene, progress: Progress<'_>) -> Vec<Ph
     phases
 }
 
-impl Report {
-    /// The tables.
-    #[must_use]
-    pub fn tables(&self) -> Vec<Table> {
+impl Tables for Report {
+    fn tables(&self) -> Vec<Table> {
         let mut phases =
             Table::new("Medians over the phases; honest clients and stream at 100 ms").columns([
                 Column::left("phase"),
@@ -272,7 +270,9 @@ impl Report {
         }
         vec![phases, self.aims()]
     }
+}
 
+impl Report {
     fn aims(&self) -> Table {
         let columns = [Column::left("")].into_iter().chain(Judged::columns("value"));
         let mut aims = Table::new("During the flood").columns(columns);

@@ -9,7 +9,7 @@
 mod live;
 mod player;
 
-use super::{BenchError, Expectation, Judged, Progress, within};
+use super::{BenchError, Expectation, Judged, Progress, Tables, within};
 use clap::Args;
 use core::time::Duration;
 use live::Recording;
@@ -260,10 +260,10 @@ impl Report {
         let each = self.handoffs.iter().zip(&transport.gaps_ms);
         each.filter(|(one, _)| loss.is_none_or(|loss| one.loss == loss)).map(|(_, gap)| *gap).collect()
     }
+}
 
-    /// For people.
-    #[must_use]
-    pub fn tables(&self) -> Vec<Table> {
+impl Tables for Report {
+    fn tables(&self) -> Vec<Table> {
         let columns = || {
             [Column::right("number"), Column::right("p50").unit("ms"), Column::right("most").unit("ms")]
                 .into_iter()

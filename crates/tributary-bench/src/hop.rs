@@ -17,7 +17,7 @@ use tributary_lab::tunnel::NodeConfigs;
 use tributary_nodes::{Coding, Role, Running};
 use tributary_report::{Cell, Column, Table};
 
-use super::{BenchError, Expectation, Judged, Progress, within};
+use super::{BenchError, Expectation, Judged, Progress, Tables, within};
 
 /// Keys of the gateway, one of which is used.
 const KEYS: usize = 32;
@@ -104,10 +104,8 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchE
     Ok(Report { attacks: attacks.into(), shares })
 }
 
-impl Report {
-    /// The table.
-    #[must_use]
-    pub fn tables(&self) -> Vec<Table> {
+impl Tables for Report {
+    fn tables(&self) -> Vec<Table> {
         let columns = [Column::left("what"), Column::right("attacker").unit("1/s")]
             .into_iter()
             .chain(Judged::columns("share"));

@@ -2,7 +2,7 @@
 
 use super::end::{CONGESTION, Contestant, EndResult, Until};
 use super::process::Transfer;
-use super::{BenchError, Expectation, Judged, Progress, median, within};
+use super::{BenchError, Expectation, Judged, Progress, Tables, median, within};
 use clap::Args;
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -74,10 +74,8 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchE
     Ok(Report { rounds, share: Judged::median(&shares, AIM) })
 }
 
-impl Report {
-    /// The tables.
-    #[must_use]
-    pub fn tables(&self) -> Vec<Table> {
+impl Tables for Report {
+    fn tables(&self) -> Vec<Table> {
         let columns = [
             Column::left("end"),
             Column::right("subflows"),

@@ -37,7 +37,15 @@ use tributary_emu::{Audit, Network, NetworkError};
 use tributary_lab::LabError;
 use tributary_lab::process::ProcessError;
 use tributary_link::Scenario;
-use tributary_report::{Cell, Expectation, Interval, Judged, Verdict, bootstrap, bootstrap_rounds, stats};
+use tributary_report::{
+    Cell, Expectation, Interval, Judged, Table, Verdict, bootstrap, bootstrap_rounds, stats,
+};
+
+/// What a benchmark reports.
+pub trait Tables {
+    /// Its tables.
+    fn tables(&self) -> Vec<Table>;
+}
 
 /// Callback that gets the name of each step.
 pub type Progress<'a> = &'a mut dyn FnMut(&str);

@@ -3,7 +3,9 @@
 
 use super::end::{CONGESTION, Contestant, EndResult, MemorySample, Until};
 use super::process::Transfer;
-use super::{BenchError, Expectation, Interval, Judged, Progress, audited, bootstrap, median, within};
+use super::{
+    BenchError, Expectation, Interval, Judged, Progress, Tables, audited, bootstrap, median, within,
+};
 use clap::Args;
 use core::time::Duration;
 use serde::Serialize;
@@ -190,10 +192,8 @@ fn large_product(seconds: f64) -> Result<((EndResult, EndResult), Audit), BenchE
     Ok((transfer.run()?, network.audit()?))
 }
 
-impl Report {
-    /// The tables.
-    #[must_use]
-    pub fn tables(&self) -> Vec<Table> {
+impl Tables for Report {
+    fn tables(&self) -> Vec<Table> {
         let megabytes = |kb: f64| Cell::number(kb / 1024.0, 1);
         let title = format!("{} windows of 64 KiB, TLS, two veth paths", self.windows);
         let columns = [

@@ -4,7 +4,7 @@
 //! With steady links the median is compared with that of the faster radio alone, with blockages the 99th
 //! percentile with that of WiFi alone, which has no blockages.
 
-use super::{BenchError, Expectation, Judged, Progress, bootstrap_rounds, median, within};
+use super::{BenchError, Expectation, Judged, Progress, Tables, bootstrap_rounds, median, within};
 use clap::Args;
 use core::time::Duration;
 use serde::Serialize;
@@ -227,15 +227,15 @@ fn one(settings: &Settings, condition: Condition, seed: u64, times: &mut Times) 
     Ok(())
 }
 
-impl Report {
-    /// One table per comparison.
-    #[must_use]
-    pub fn tables(&self) -> Vec<Table> {
+impl Tables for Report {
+    fn tables(&self) -> Vec<Table> {
         let steady = "Objects, steady links: median time of each, ratio to the faster radio alone";
         let blocked = "Objects under blockage: 99th percentile of the time of each, ratio to WiFi alone";
         vec![self.table(steady, Statistic::MedianToFaster), self.table(blocked, Statistic::P99ToWifi)]
     }
+}
 
+impl Report {
     fn table(&self, title: &str, statistic: Statistic) -> Table {
         let columns = [
             Column::left("object"),

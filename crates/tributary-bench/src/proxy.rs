@@ -20,7 +20,7 @@ use tributary_link::{LinkSpec, PathSpec, Scenario};
 use tributary_report::{Cell, Column, Table, stats};
 use tributary_types::Bitrate;
 
-use super::{BenchError, Expectation, Judged, Progress, audited, in_network, median, within};
+use super::{BenchError, Expectation, Judged, Progress, Tables, audited, in_network, median, within};
 use rig::{Clock, Curtain, Ending, Queues, Rig};
 
 /// The buffers compared, in ms at the measured rate: the default, and one that hardly limits.
@@ -324,13 +324,13 @@ fn figures(taken: &[(f64, u64)], delivered: &[(f64, u64)], [near, far]: [&[Queue
     }
 }
 
-impl Report {
-    /// The tables.
-    #[must_use]
-    pub fn tables(&self) -> Vec<Table> {
+impl Tables for Report {
+    fn tables(&self) -> Vec<Table> {
         vec![self.buffers(), self.bounds(), self.signals()]
     }
+}
 
+impl Report {
     fn buffers(&self) -> Table {
         let title = format!(
             "An application writes without end over {} Mbit/s, 20 ms; medians of the rounds",

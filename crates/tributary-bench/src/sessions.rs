@@ -10,7 +10,7 @@ mod hostile;
 mod target;
 
 use super::daemon::{Program, failed, keygen};
-use super::{BenchError, Expectation, Judged, Progress, median, within};
+use super::{BenchError, Expectation, Judged, Progress, Tables, median, within};
 use bytes::Bytes;
 use clap::Args;
 use core::time::Duration;
@@ -229,10 +229,8 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-impl Report {
-    /// The tables.
-    #[must_use]
-    pub fn tables(&self) -> Vec<Table> {
+impl Tables for Report {
+    fn tables(&self) -> Vec<Table> {
         let title =
             format!("{} sessions that write and never read, {} streams each", self.sessions, self.streams);
         let mut memory = Table::new(&title).columns([

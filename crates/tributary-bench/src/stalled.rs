@@ -17,7 +17,7 @@ use tributary_report::{Cell, Column, Table};
 use tributary_types::Bitrate;
 
 use crate::proxy::rig::Rig;
-use crate::{BenchError, Expectation, Judged, Progress, audited, in_network, median, within};
+use crate::{BenchError, Expectation, Judged, Progress, Tables, audited, in_network, median, within};
 use parties::Application;
 
 /// Base round-trip time, and the queue in front of the radio.
@@ -162,10 +162,10 @@ impl Report {
             audits,
         }
     }
+}
 
-    /// The tables.
-    #[must_use]
-    pub fn tables(&self) -> Vec<Table> {
+impl Tables for Report {
+    fn tables(&self) -> Vec<Table> {
         let title = format!(
             "{} stalled downloads and {} stalled uploads beside a radio of {} Mbit/s, RTT {} ms; medians of {} rounds",
             self.stalled,

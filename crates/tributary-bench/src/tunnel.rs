@@ -12,7 +12,7 @@ mod turn;
 
 pub use aims::Aim;
 
-use super::{BenchError, Progress, median, within};
+use super::{BenchError, Progress, Tables, median, within};
 use clap::Args;
 use condition::CONDITIONS;
 use serde::Serialize;
@@ -165,10 +165,8 @@ fn entry<'a>(
     &mut all[at]
 }
 
-impl Report {
-    /// The tables.
-    #[must_use]
-    pub fn tables(&self) -> Vec<Table> {
+impl Tables for Report {
+    fn tables(&self) -> Vec<Table> {
         let (rate, flows, rtt, loss) = self.links;
         let title = format!(
             "{flows} connections, {}; two links of {rate} Mbit/s; lossy: {rtt} ms, loss {} %; blocked: {rtt} ms, each link \

@@ -4,7 +4,7 @@
 
 use super::end::{CONGESTION, Contestant, Until};
 use super::process::{Transfer, prepare_mptcp};
-use super::{BenchError, Expectation, Judged, Progress, median, paired_ratio, within};
+use super::{BenchError, Expectation, Judged, Progress, Tables, median, paired_ratio, within};
 use clap::Args;
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -155,10 +155,8 @@ impl ContestantReport {
     }
 }
 
-impl Report {
-    /// The tables.
-    #[must_use]
-    pub fn tables(&self) -> Vec<Table> {
+impl Tables for Report {
+    fn tables(&self) -> Vec<Table> {
         let mut speeds = Table::new("Unshaped, two veth paths, cubic; medians").columns([
             Column::left("contestant"),
             Column::right("subflows"),

@@ -24,7 +24,7 @@ use tributary_report::{Cell, Column, Table};
 use tributary_types::{DataSeq, StreamId};
 
 use crate::daemon::{Program, failed, keygen};
-use crate::{BenchError, Expectation, Judged, Progress, within};
+use crate::{BenchError, Expectation, Judged, Progress, Tables, within};
 
 /// Hostile sessions, and the streams that each opens.
 const SESSIONS: usize = 2;
@@ -308,10 +308,8 @@ impl Iterator for Flood {
     }
 }
 
-impl Report {
-    /// The table.
-    #[must_use]
-    pub fn tables(&self) -> Vec<Table> {
+impl Tables for Report {
+    fn tables(&self) -> Vec<Table> {
         let title = format!("Longest round trip of a session beside {SESSIONS} that send {:?}", self.hostile);
         let columns = [Column::right("hostile frames").unit("MB/s"), Column::right("alone").unit("ms")];
         let columns = columns.into_iter().chain(Judged::columns("beside them, ms"));

@@ -14,7 +14,7 @@ use tributary_lab::nginx::Nginx;
 use tributary_lab::process::output;
 use tributary_report::{Cell, Column, Table, stats};
 
-use crate::{BenchError, Expectation, Judged, Progress, daemon, median, within};
+use crate::{BenchError, Expectation, Judged, Progress, Tables, daemon, median, within};
 use chain::{Chain, FILES, PATHS, Peer};
 
 /// Names and sizes of the objects: for requests per second, and for bytes per second.
@@ -167,10 +167,8 @@ fn requests_per_second(said: &str) -> Result<f64, String> {
     figure.ok_or_else(|| format!("printed no rate: {said}"))
 }
 
-impl Report {
-    /// The tables.
-    #[must_use]
-    pub fn tables(&self) -> Vec<Table> {
+impl Tables for Report {
+    fn tables(&self) -> Vec<Table> {
         let title = format!(
             "{}, {CONGESTION}: objects of 1 KiB over {} connections and of 1 MiB over {LARGE_CONNECTIONS}; medians of the rounds",
             self.versions.join(", "),

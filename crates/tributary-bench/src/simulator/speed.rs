@@ -4,7 +4,7 @@
 //! Both run as processes on the same core, alternately. Results are medians of processor time, so that other
 //! load of the machine has little effect. Memory is the process's peak.
 
-use super::super::{BenchError, Expectation, Judged, Progress, median, within};
+use super::super::{BenchError, Expectation, Judged, Progress, Tables, median, within};
 use super::driver::pinned;
 use super::{Bottleneck, Driver, Measured};
 use clap::Args;
@@ -183,14 +183,14 @@ fn flatness(rows: &[Row]) -> Judged {
     Judged::median(&(0..rounds).map(of).collect::<Vec<_>>(), FLATNESS)
 }
 
-impl Report {
-    /// The tables.
-    #[must_use]
-    pub fn tables(&self) -> Vec<Table> {
+impl Tables for Report {
+    fn tables(&self) -> Vec<Table> {
         let rates = table("One flow, CUBIC, 10 ms, queue of 1 BDP, one core", &self.rates);
         vec![rates, table("1 Gbit/s, 1 to 1000 flows", &self.flows), self.aims()]
     }
+}
 
+impl Report {
     fn aims(&self) -> Table {
         let columns = [Column::left("figure")].into_iter().chain(Judged::columns("measured"));
         let mut table = Table::new("Aims").columns(columns);

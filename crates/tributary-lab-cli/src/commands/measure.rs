@@ -61,10 +61,7 @@ fn with_commit(result: &impl Serialize) -> Result<String> {
 }
 
 fn emulate(arguments: &RunArguments, scenario: &Scenario) -> Result<ExitCode> {
-    let only_simulated = [
-        (arguments.pcap.is_some(), "--pcap"),
-        (arguments.qlog.is_some(), "--qlog"),
-    ];
+    let only_simulated = [(arguments.pcap.is_some(), "--pcap"), (arguments.qlog.is_some(), "--qlog")];
     if let Some((_, name)) = only_simulated.iter().find(|(given, _)| *given) {
         bail!("only the simulator supports {name}: add --world sim, or leave it out");
     }
