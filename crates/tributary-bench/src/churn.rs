@@ -7,7 +7,7 @@
 mod load;
 mod proxy;
 
-use super::{BenchError, Expectation, Judged, Progress, Tables, within};
+use super::{BenchError, Expectation, Judged, Progress, Tables};
 use clap::Args;
 use core::time::Duration;
 use load::{Life, Load};
@@ -42,13 +42,13 @@ const LEFT: Expectation = Expectation::AtMost(0.0);
   tributary-lab bench churn --seconds 3600 --json > churn.json")]
 pub struct Settings {
     /// Seconds during which connections are opened
-    #[arg(long, default_value_t = 3600.0, value_parser = quantity::seconds)]
+    #[arg(long, default_value_t = 3600.0, value_parser = quantity::part_seconds_in(10.0..=86_400.0))]
     pub seconds: f64,
     /// Connections opened per second
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, value_parser = quantity::number_in(0.1..=100.0))]
     pub rate: f64,
     /// Seconds between two samples
-    #[arg(long, default_value_t = 10.0, value_parser = quantity::seconds)]
+    #[arg(long, default_value_t = 10.0, value_parser = quantity::part_seconds_in(0.1..=86_400.0))]
     pub every: f64,
     /// Seed of sizes, lifetimes and aborts
     #[arg(long, default_value_t = 1)]
@@ -111,9 +111,6 @@ pub struct Report {
 /// # Errors
 /// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("seconds", settings.seconds, 10.0..=86_400.0)?;
-    within("rate", settings.rate, 0.1..=100.0)?;
-    within("every", settings.every, 0.1..=settings.seconds)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let failed = |e: std::io::Error| BenchError::Program { program: "runtime".into(), reason: e.to_string() };
     runtime.map_err(failed)?.block_on(measure(settings, progress))
@@ -256,11 +253,5 @@ mod tests {
         };
         assert_eq!(of(20, 0), (Verdict::Holds, Verdict::Holds));
         assert_eq!(of(21, 1), (Verdict::Fails, Verdict::Fails));
-    }
-
-    #[test]
-    fn settings_out_of_range_are_refused() {
-        let error = run(&Settings { rate: 1e6, ..crate::defaults() }, &mut |_| ()).unwrap_err().to_string();
-        assert!(error.contains("`rate`"), "{error}");
     }
 }

@@ -11,7 +11,7 @@ mod network;
 
 pub use contest::{Aim, Contest, Rate};
 
-use super::{BenchError, Judged, Progress, Tables, within};
+use super::{BenchError, Judged, Progress, Tables};
 use clap::Args;
 use contest::Entrant;
 use core::hint::black_box;
@@ -34,7 +34,7 @@ const RING: usize = 16;
   tributary-lab bench coding --only decode --rounds 51 --json")]
 pub struct Settings {
     /// Rounds of each contest; in each every contestant has its turn
-    #[arg(long, default_value_t = 21)]
+    #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u32).range(3..=999))]
     pub rounds: u32,
     /// Run only contests whose name begins with this: kernels, encode-192, encode-128, encode-10, decode-systematic,
     /// decode-dense, recode
@@ -73,9 +73,8 @@ const CONTESTS: [(&str, Holder); 7] = [
 /// Runs the contests.
 ///
 /// # Errors
-/// [`BenchError::OutOfRange`]; [`BenchError::Program`] when no contest has the name.
+/// [`BenchError::Program`] when no contest has the name.
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("rounds", f64::from(settings.rounds), 3.0..=999.0)?;
     let wanted = |name: &str| settings.only.as_ref().is_none_or(|only| name.starts_with(only.as_str()));
     if !CONTESTS.iter().any(|(name, _)| wanted(name)) {
         let program = settings.only.clone().unwrap_or_default();

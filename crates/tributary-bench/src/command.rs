@@ -132,3 +132,28 @@ impl Benchmark {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Command;
+
+    #[test]
+    fn a_setting_out_of_range_is_refused_by_name_with_its_range() {
+        for (bench, setting, value, range) in [
+            ("idle", "--seconds", "5", "20 to 3600"),
+            ("sessions", "--sessions", "5000", "1..=1020"),
+            ("objects", "--count", "1", "10..=10000"),
+            ("churn", "--rate", "1e6", "0.1 to 100"),
+            ("stalled", "--stalled", "501", "0..=500"),
+            ("dash", "--clients", "0", "1..=10000"),
+            ("proxy-http", "--connections", "0", "1..=1000"),
+            ("tunnel", "--loss", "NaN", "0 to 0.5"),
+        ] {
+            let parser = Benchmark::augment_subcommands(Command::new("bench"));
+            let error =
+                parser.try_get_matches_from(["bench", bench, setting, value]).unwrap_err().to_string();
+            assert!(error.contains(setting) && error.contains(range), "{error}");
+        }
+    }
+}

@@ -19,7 +19,7 @@ pub use separate::Throughput;
 pub use share::{Limits, Share};
 
 use super::controllers::Controllers;
-use super::{BenchError, Progress, Tables, within};
+use super::{BenchError, Progress, Tables};
 use clap::Args;
 use serde::Serialize;
 use tributary_cli::quantity;
@@ -76,19 +76,19 @@ pub struct Settings {
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     pub controllers: Vec<String>,
     /// Rounds of the cost of each controller; in each it and cubic carry out four transfers in turns
-    #[arg(long, default_value_t = 11)]
+    #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub cost_rounds: u32,
     /// Seconds of each transfer of the cost
-    #[arg(long, default_value_t = 1.0, value_parser = quantity::seconds)]
+    #[arg(long, default_value_t = 1.0, value_parser = quantity::part_seconds_in(0.5..=600.0))]
     pub cost_seconds: f64,
     /// Rounds at the emulated bottleneck and on the separate links
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub rounds: u32,
     /// Measured seconds of each of their runs
     #[arg(long, default_value_t = 20, value_parser = quantity::seconds_in(5..=600))]
     pub seconds: u32,
     /// Seeds of each simulated run
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub seeds: u32,
 }
 
@@ -108,11 +108,7 @@ impl Settings {
         if let Some(unknown) = self.controllers.iter().find(|name| !known(name)) {
             return Err(tributary_bpf::CcError::Unknown(unknown.clone()).into());
         }
-        within("cost-rounds", f64::from(self.cost_rounds), 2.0..=1000.0)?;
-        within("cost-seconds", self.cost_seconds, 0.5..=600.0)?;
-        within("rounds", f64::from(self.rounds), 2.0..=1000.0)?;
-        within("seconds", f64::from(self.seconds), 5.0..=600.0)?;
-        within("seeds", f64::from(self.seeds), 2.0..=1000.0)
+        Ok(())
     }
 }
 

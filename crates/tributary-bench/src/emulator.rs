@@ -1,7 +1,7 @@
 //! The emulator's own benchmarks ([`tributary_emu::bench`]) as one report: accuracy, highest rate, loss
 //! equivalence, and rattan in the same run.
 
-use super::{BenchError, Expectation, Judged, Progress, Tables, Verdict, median, within};
+use super::{BenchError, Expectation, Judged, Progress, Tables, Verdict, median};
 use clap::Args;
 use core::time::Duration;
 use serde::Serialize;
@@ -31,11 +31,11 @@ pub struct Settings {
           value_parser = quantity::long_seconds_in(1..=600))]
     pub seconds: u64,
     /// Seeds of the loss equivalence
-    #[arg(long, default_value_t = 15)]
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(2..=1000))]
     pub seeds: u64,
     /// Rounds of accuracy, and of the comparison with rattan
-    #[arg(long, default_value_t = 5)]
-    pub rounds: usize,
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
+    pub rounds: u32,
 }
 
 /// A rate under one load, round by round.
@@ -67,8 +67,6 @@ pub struct Report {
 /// # Errors
 /// [`BenchError`].
 pub fn run(settings: &Settings, rattan: Option<&Path>, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("rounds", settings.rounds as f64, 1.0..=99.0)?;
-    within("seeds", settings.seeds as f64, 2.0..=1000.0)?;
     let time = Duration::from_secs(settings.seconds);
     let once = AccuracyPlan { time, ..AccuracyPlan::default() };
     let mut accuracy: Vec<Vec<Accuracy>> = Vec::new();
@@ -81,8 +79,9 @@ pub fn run(settings: &Settings, rattan: Option<&Path>, progress: Progress<'_>) -
     let accuracy = accuracy.into_iter().map(Exactness::new).collect();
     let ceiling = bench::ceiling(time, &mut *progress)?;
     let loss = bench::loss_equivalence(settings.seeds, Duration::from_secs(2), &mut *progress)?;
-    let compare =
-        |program| bench::compare_with_rattan(program, PEER_RATE, (settings.rounds, time), &mut *progress);
+    let compare = |program| {
+        bench::compare_with_rattan(program, PEER_RATE, (settings.rounds as usize, time), &mut *progress)
+    };
     Ok(Report { accuracy, ceiling, loss, peer: rattan.map(compare).transpose()? })
 }
 

@@ -22,7 +22,7 @@ use tributary_link::{LinkSpec, PathSpec, Scenario};
 use tributary_report::{Cell, Column, Table, stats};
 use tributary_types::Bitrate;
 
-use super::{BenchError, Expectation, Interval, Judged, Progress, Tables, audited, within};
+use super::{BenchError, Expectation, Interval, Judged, Progress, Tables, audited};
 
 /// Honest clients at the same time, each with its own address.
 pub const HONEST_CLIENTS: u8 = 20;
@@ -43,13 +43,13 @@ const STREAM: Expectation = Expectation::AtLeast(0.95);
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
     /// Rounds; each has a phase with the flood and one without
-    #[arg(long, default_value_t = 8)]
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=100))]
     pub rounds: u32,
     /// Measured seconds of each phase
-    #[arg(long, default_value_t = 6.0, value_parser = quantity::seconds)]
+    #[arg(long, default_value_t = 6.0, value_parser = quantity::part_seconds_in(2.0..=60.0))]
     pub seconds: f64,
     /// Connections of the flood each second
-    #[arg(long, default_value_t = 3200)]
+    #[arg(long, default_value_t = 3200, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub per_second: u32,
     /// Measure instead the longest round trip of a session beside two that have the key and send these frames without end
     #[arg(long, value_name = "settings|pieces|pings", conflicts_with = "per_second")]
@@ -149,9 +149,6 @@ impl Drop for Curtain<'_> {
 /// # Errors
 /// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("rounds", f64::from(settings.rounds), 2.0..=100.0)?;
-    within("seconds", settings.seconds, 2.0..=60.0)?;
-    within("per-second", f64::from(settings.per_second), 1.0..=20_000.0)?;
     let phase = Duration::from_secs_f64(settings.seconds) + SETTLE;
     let radio = |(name, mbps)| PathSpec::symmetric(name, LinkSpec::constant(Bitrate::from_mbps(mbps)));
     let scenario = Scenario::new("flood")

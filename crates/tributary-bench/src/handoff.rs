@@ -9,7 +9,7 @@
 mod live;
 mod player;
 
-use super::{BenchError, Expectation, Judged, Progress, Tables, within};
+use super::{BenchError, Expectation, Judged, Progress, Tables};
 use clap::Args;
 use core::time::Duration;
 use live::Recording;
@@ -54,7 +54,7 @@ const REACTION_MS: Expectation = Expectation::AtMost(100.0);
   tributary-lab bench handoff --handoffs 200 --json > handoff.json")]
 pub struct Settings {
     /// Losses, three seconds each
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(4..=2000))]
     pub handoffs: u32,
 }
 
@@ -148,7 +148,6 @@ struct Switched {
 /// # Errors
 /// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("handoffs", f64::from(settings.handoffs), 4.0..=2000.0)?;
     let handoffs = schedule(settings.handoffs);
     let length = MARGIN * 2 + EVERY * settings.handoffs;
     let network = Network::start(&scenario(&handoffs, length))?;

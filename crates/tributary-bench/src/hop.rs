@@ -17,7 +17,7 @@ use tributary_lab::tunnel::NodeConfigs;
 use tributary_nodes::{Coding, Role, Running};
 use tributary_report::{Cell, Column, Table};
 
-use super::{BenchError, Expectation, Judged, Progress, Tables, within};
+use super::{BenchError, Expectation, Judged, Progress, Tables};
 
 /// Keys of the gateway, one of which is used.
 const KEYS: usize = 32;
@@ -39,16 +39,16 @@ const STAMP: usize = 16;
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
     /// Rounds; each has every attack once
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
     /// Seconds of pings beside each kind of junk
-    #[arg(long, default_value_t = 5.0, value_parser = quantity::seconds)]
+    #[arg(long, default_value_t = 5.0, value_parser = quantity::part_seconds_in(0.5..=600.0))]
     pub seconds: f64,
     /// Datagrams of junk each second
-    #[arg(long, default_value_t = 20_000)]
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub junk: u32,
     /// Copies of a recorded handshake each second
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub replays: u32,
 }
 
@@ -82,10 +82,6 @@ const REPLAYED: &str = "handshakes, one of them sent again";
 /// # Errors
 /// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("rounds", f64::from(settings.rounds), 1.0..=100.0)?;
-    within("seconds", settings.seconds, 0.5..=600.0)?;
-    within("junk", f64::from(settings.junk), 1.0..=1e6)?;
-    within("replays", f64::from(settings.replays), 1.0..=1e6)?;
     let attack = |name| Attack { name, per_second: Vec::new(), share: Vec::new() };
     let mut attacks = [QUIET, STRANGE, NAMED, REPLAYED].map(attack);
     for round in 1..=settings.rounds {

@@ -3,9 +3,7 @@
 
 use super::end::{CONGESTION, Contestant, EndResult, MemorySample, Until};
 use super::process::Transfer;
-use super::{
-    BenchError, Expectation, Interval, Judged, Progress, Tables, audited, bootstrap, median, within,
-};
+use super::{BenchError, Expectation, Interval, Judged, Progress, Tables, audited, bootstrap, median};
 use clap::Args;
 use core::time::Duration;
 use serde::Serialize;
@@ -31,13 +29,13 @@ const BOUND: Expectation = Expectation::AtMost(64.0);
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
     /// Windows of 64 KiB in the long transfer
-    #[arg(long, default_value_t = 300_000)]
+    #[arg(long, default_value_t = 300_000, value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
     pub windows: u32,
     /// Seconds at 2 Gbit/s · 50 ms
-    #[arg(long, default_value_t = 15.0, value_parser = quantity::seconds)]
+    #[arg(long, default_value_t = 15.0, value_parser = quantity::part_seconds_in(1.0..=600.0))]
     pub seconds: f64,
     /// Transfers at 2 Gbit/s · 50 ms
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
 }
 
@@ -116,9 +114,6 @@ pub struct Report {
 /// # Errors
 /// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("windows", f64::from(settings.windows), 1000.0..=10_000_000.0)?;
-    within("seconds", settings.seconds, 1.0..=600.0)?;
-    within("rounds", f64::from(settings.rounds), 1.0..=100.0)?;
     progress(&format!("{} windows of 64 KiB", settings.windows));
     let flatness = long_transfer(settings.windows)?;
     let (mut bounds, mut audits) = ([Bound::new("source"), Bound::new("sink")], Vec::new());

@@ -20,7 +20,7 @@ use tributary_link::{LinkSpec, PathSpec, Scenario};
 use tributary_report::{Cell, Column, Table, stats};
 use tributary_types::Bitrate;
 
-use super::{BenchError, Expectation, Judged, Progress, Tables, audited, in_network, median, within};
+use super::{BenchError, Expectation, Judged, Progress, Tables, audited, in_network, median};
 use rig::{Clock, Curtain, Ending, Queues, Rig};
 
 /// The buffers compared, in ms at the measured rate: the default, and one that hardly limits.
@@ -40,13 +40,13 @@ const STUCK: Duration = Duration::from_secs(20);
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
     /// Rounds; each case runs once per round
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
     /// Seconds of each upload that is not interrupted
-    #[arg(long, default_value_t = 10.0, value_parser = quantity::seconds)]
+    #[arg(long, default_value_t = 10.0, value_parser = quantity::part_seconds_in(4.0..=60.0))]
     pub seconds: f64,
     /// The radio's rate, Mbit/s
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
     pub mbps: u32,
 }
 
@@ -151,9 +151,6 @@ const CASES: [(&str, Side, bool); 3] = [
 /// # Errors
 /// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("rounds", f64::from(settings.rounds), 1.0..=100.0)?;
-    within("seconds", settings.seconds, 4.0..=60.0)?;
-    within("mbps", f64::from(settings.mbps), 1.0..=200.0)?;
     let directory = tempfile::tempdir();
     let directory = directory.map_err(|error| BenchError::Program {
         program: "a directory for a key".to_owned(),

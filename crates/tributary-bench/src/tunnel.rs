@@ -12,7 +12,7 @@ mod turn;
 
 pub use aims::Aim;
 
-use super::{BenchError, Progress, Tables, median, within};
+use super::{BenchError, Progress, Tables, median};
 use clap::Args;
 use condition::CONDITIONS;
 use serde::Serialize;
@@ -27,22 +27,22 @@ const STREAM_LINK: u64 = 100;
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
     /// Rounds; each contestant runs once per round
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
     /// Seconds of each transfer
-    #[arg(long, default_value_t = 4.0, value_parser = quantity::seconds)]
+    #[arg(long, default_value_t = 4.0, value_parser = quantity::part_seconds_in(0.5..=600.0))]
     pub seconds: f64,
     /// Rate of each of the two links in Mbit/s
-    #[arg(long, default_value_t = 400.0)]
+    #[arg(long, default_value_t = 400.0, value_parser = quantity::number_in(1.0..=10_000.0))]
     pub rate: f64,
     /// TCP connections at the same time
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=200))]
     pub flows: u32,
     /// Base round-trip time of the lossy links in milliseconds
-    #[arg(long, default_value_t = 10.0, value_parser = quantity::fine_millis)]
+    #[arg(long, default_value_t = 10.0, value_parser = quantity::fine_millis_in(0.0..=1000.0))]
     pub rtt: f64,
     /// Loss on the lossy links, per packet
-    #[arg(long, default_value_t = 0.001)]
+    #[arg(long, default_value_t = 0.001, value_parser = quantity::number_in(0.0..=0.5))]
     pub loss: f64,
     /// Only this condition: bare (without links), lossy, clean, blocked (links in turn), shared (with a rival), stream
     #[arg(long)]
@@ -110,12 +110,6 @@ const MPTCP: &str = "kernel MPTCP";
 /// # Errors
 /// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("rounds", f64::from(settings.rounds), 1.0..=100.0)?;
-    within("seconds", settings.seconds, 0.5..=600.0)?;
-    within("rate", settings.rate, 1.0..=10_000.0)?;
-    within("flows", f64::from(settings.flows), 2.0..=200.0)?;
-    within("rtt", settings.rtt, 0.0..=1000.0)?;
-    within("loss", settings.loss, 0.0..=0.5)?;
     let wanted = |name: &str| settings.only.as_ref().is_none_or(|only| only == name);
     let names: Vec<&str> =
         CONDITIONS.iter().map(|condition| condition.name).chain(["bare", "stream"]).collect();

@@ -4,7 +4,7 @@
 
 use super::end::{CONGESTION, Contestant, Until};
 use super::process::{Transfer, prepare_mptcp};
-use super::{BenchError, Expectation, Judged, Progress, Tables, median, paired_ratio, within};
+use super::{BenchError, Expectation, Judged, Progress, Tables, median, paired_ratio};
 use clap::Args;
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -25,10 +25,10 @@ const TLS: Expectation = Expectation::AtLeast(0.95);
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
     /// Rounds; each contestant runs once per round
-    #[arg(long, default_value_t = 7)]
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
     /// Seconds of each transfer
-    #[arg(long, default_value_t = 4.0, value_parser = quantity::seconds)]
+    #[arg(long, default_value_t = 4.0, value_parser = quantity::part_seconds_in(0.5..=600.0))]
     pub seconds: f64,
 }
 
@@ -83,8 +83,6 @@ pub struct Report {
 /// # Errors
 /// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("rounds", f64::from(settings.rounds), 1.0..=1000.0)?;
-    within("seconds", settings.seconds, 0.5..=600.0)?;
     let empty = |contestant: &Contestant| ContestantReport {
         contestant: contestant.label(),
         gbps: Vec::new(),

@@ -1,5 +1,6 @@
 //! Numbers on the command line, with or without their unit: `--rtt 5`, `--rtt 5ms`, `--seconds 10s`, `--size 64KiB`.
 
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 /// Milliseconds, with or without `ms`; also `s`.
@@ -14,7 +15,7 @@ pub fn millis(text: &str) -> Result<u64, String> {
 pub fn millis_in(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
-    move |text| within(millis(text)?, &range, "ms")
+    move |text| within(millis(text)?, &range, " ms")
 }
 
 /// Whole seconds within a range, with or without `s`; also `min` and `h`.
@@ -30,23 +31,33 @@ pub fn long_seconds_in(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
     let units = [("s", 1.0), ("ms", 1e-3), ("min", 60.0), ("h", 3600.0)];
-    move |text| within(read(text, &units, "10, 10s or 2min")?, &range, "s")
+    move |text| within(read(text, &units, "10, 10s or 2min")?, &range, " s")
 }
 
-/// Seconds and parts of them, with or without a unit.
-///
-/// # Errors
-/// Not such a number; the text says what is expected.
-pub fn seconds(text: &str) -> Result<f64, String> {
-    number(text, &[("s", 1.0), ("ms", 1e-3), ("min", 60.0), ("h", 3600.0)], "10, 2.5s, 500ms or 2min")
+/// Seconds and parts of them within a range, with or without a unit.
+pub fn part_seconds_in(
+    range: RangeInclusive<f64>,
+) -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync + 'static {
+    let units = [("s", 1.0), ("ms", 1e-3), ("min", 60.0), ("h", 3600.0)];
+    move |text| within(number(text, &units, "10, 2.5s, 500ms or 2min")?, &range, " s")
 }
 
-/// Milliseconds and parts of them, with or without a unit.
-///
-/// # Errors
-/// Not such a number; the text says what is expected.
-pub fn fine_millis(text: &str) -> Result<f64, String> {
-    number(text, &[("ms", 1.0), ("us", 1e-3), ("s", 1000.0)], "5, 2.5ms or 0.005s")
+/// Milliseconds and parts of them within a range, with or without a unit.
+pub fn fine_millis_in(
+    range: RangeInclusive<f64>,
+) -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync + 'static {
+    let units = [("ms", 1.0), ("us", 1e-3), ("s", 1000.0)];
+    move |text| within(number(text, &units, "5, 2.5ms or 0.005s")?, &range, " ms")
+}
+
+/// A number without a unit within a range.
+pub fn number_in(
+    range: RangeInclusive<f64>,
+) -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let value = text.parse().map_err(|_| "expected a number".to_owned())?;
+        within(value, &range, "")
+    }
 }
 
 /// Whole megabits a second within a range, with or without a unit.
@@ -54,7 +65,7 @@ pub fn mbps_in(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
     let units = [("Mbit/s", 1.0), ("kbit/s", 1e-3), ("Gbit/s", 1e3)];
-    move |text| within(read(text, &units, "10, 10Mbit/s or 1.5Gbit/s")?, &range, "Mbit/s")
+    move |text| within(read(text, &units, "10, 10Mbit/s or 1.5Gbit/s")?, &range, " Mbit/s")
 }
 
 /// Units of sizes, smallest first.
@@ -72,7 +83,7 @@ const SIZES: [(&str, f64); 7] = [
 pub fn bytes_in(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
-    move |text| within(read(text, &SIZES, "65536, 64KiB or 0.5MB")?, &range, "bytes")
+    move |text| within(read(text, &SIZES, "65536, 64KiB or 0.5MB")?, &range, " bytes")
 }
 
 /// Bytes within a range. A number without unit counts in `unit` bytes; the option's help names this unit.
@@ -87,10 +98,10 @@ pub fn bytes_of(
     }
 }
 
-fn within(value: u64, range: &RangeInclusive<u64>, unit: &str) -> Result<u64, String> {
+fn within<T: PartialOrd + Display>(value: T, range: &RangeInclusive<T>, unit: &str) -> Result<T, String> {
     match range.contains(&value) {
         true => Ok(value),
-        false => Err(format!("{value} {unit} is not from {} to {} {unit}", range.start(), range.end())),
+        false => Err(format!("{value}{unit} is not from {} to {}{unit}", range.start(), range.end())),
     }
 }
 
@@ -129,11 +140,13 @@ mod tests {
         assert_eq!(long_seconds_in(0..=3600)("1h"), Ok(3600));
         assert!(long_seconds_in(1..=3600)("500ms").is_err(), "not a whole second");
         for (text, wanted) in [("10", 10.0), ("2.5s", 2.5), ("500 ms", 0.5), ("2min", 120.0)] {
-            assert_eq!(seconds(text), Ok(wanted), "{text}");
+            assert_eq!(part_seconds_in(0.5..=600.0)(text), Ok(wanted), "{text}");
         }
+        let fine_millis = fine_millis_in(0.0..=2000.0);
         assert_eq!((fine_millis("0.5"), fine_millis("2s")), (Ok(0.5), Ok(2000.0)));
-        for text in ["", "s", "10kg", "-1", "1e3", "inf"] {
-            assert!(seconds(text).is_err(), "{text}");
+        assert!(number_in(0.0..=0.5)("0.5").is_ok() && number_in(0.0..=0.5)("nan").is_err());
+        for text in ["", "s", "10kg", "-1", "1e3", "inf", "0.4"] {
+            assert!(part_seconds_in(0.5..=600.0)(text).is_err(), "{text}");
         }
         for text in ["", "ms", "5kg", "-5", "0.5ms", "5 m s", "1e3"] {
             assert!(millis(text).is_err(), "{text}");

@@ -4,7 +4,7 @@
 //! Both run as processes on the same core, alternately. Results are medians of processor time, so that other
 //! load of the machine has little effect. Memory is the process's peak.
 
-use super::super::{BenchError, Expectation, Judged, Progress, Tables, median, within};
+use super::super::{BenchError, Expectation, Judged, Progress, Tables, median};
 use super::driver::pinned;
 use super::{Bottleneck, Driver, Measured};
 use clap::Args;
@@ -30,7 +30,7 @@ const ROUND_TRIP: Duration = Duration::from_millis(10);
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
     /// Rounds; each simulator runs once per round
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
     pub rounds: u32,
     /// The core that both run on
     #[arg(long, default_value_t = 0)]
@@ -84,7 +84,6 @@ pub struct Report {
 /// # Errors
 /// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
-    within("rounds", f64::from(settings.rounds), 1.0..=99.0)?;
     progress("building the ns-3 driver");
     let driver = Driver::build(&settings.driver)?;
     let mut measure = |cells: Vec<Bottleneck>| -> Result<Vec<Row>, BenchError> {
