@@ -15,7 +15,7 @@ use proxy::Proxy;
 use serde::Serialize;
 use std::time::Instant;
 use tributary_cli::quantity;
-use tributary_report::{Cell, Column, Table, stats};
+use tributary_report::{Column, Table, TableCell, stats};
 use tributary_types::Rng;
 
 pub use load::Tally;
@@ -203,8 +203,8 @@ impl Tables for Report {
         let mut table = Table::new(&title).columns(columns);
         for end in &self.ends {
             let mut push = |of: &str, value: fn(&Sample) -> f64, decimals, judged: &Judged| {
-                let both = [&end.before, &end.after].map(|sample| Cell::number(value(sample), decimals));
-                let names = [Cell::text(end.name), Cell::text(of)];
+                let both = [&end.before, &end.after].map(|sample| TableCell::number(value(sample), decimals));
+                let names = [TableCell::text(end.name), TableCell::text(of)];
                 table.push(names.into_iter().chain(both).chain(judged.cells(0)));
             };
             push("memory, MiB", |sample| sample.memory_kb as f64 / 1024.0, 1, &end.memory);

@@ -17,7 +17,7 @@ use contest::Entrant;
 use core::hint::black_box;
 use serde::Serialize;
 use tributary_coding::{Kernel, Tier};
-use tributary_report::{Cell, Column, Table};
+use tributary_report::{Column, Table, TableCell};
 use tributary_types::Rng;
 
 /// Payload of a 1500-byte packet, a whole number of cache lines.
@@ -110,7 +110,7 @@ impl Tables for Report {
         let mut aims = Table::new(&title).columns(columns);
         for contest in &self.contests {
             for aim in &contest.aims {
-                let names = [Cell::text(&contest.title), Cell::text(&aim.what)];
+                let names = [TableCell::text(&contest.title), TableCell::text(&aim.what)];
                 aims.push(names.into_iter().chain(aim.ratio.cells(3)));
             }
         }
@@ -127,8 +127,8 @@ fn rates(contest: &Contest) -> Table {
         Column::right(&format!("× {}", first.name)),
     ]);
     for rate in &contest.rates {
-        let of_first = Cell::number(rate.gb_per_s / first.gb_per_s, 3);
-        table.push([Cell::text(&rate.name), Cell::number(rate.gb_per_s, 2), of_first]);
+        let of_first = TableCell::number(rate.gb_per_s / first.gb_per_s, 3);
+        table.push([TableCell::text(&rate.name), TableCell::number(rate.gb_per_s, 2), of_first]);
     }
     table
 }

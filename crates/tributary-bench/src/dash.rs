@@ -14,7 +14,7 @@ use core::time::Duration;
 use serde::Serialize;
 use std::path::Path;
 use tributary_cli::quantity;
-use tributary_report::{Cell, Column, Interval, Table, stats};
+use tributary_report::{Column, Interval, Table, TableCell, stats};
 
 use super::{BenchError, Expectation, Judged, Progress, Tables, daemon, median};
 use clients::Clients;
@@ -187,18 +187,18 @@ impl Tables for Report {
         for (name, turns) in rows {
             let middle = |of: fn(&Turn) -> f64| median(&turns.iter().map(of).collect::<Vec<_>>());
             table.push([
-                Cell::text(name),
-                Cell::number(middle(|turn| turn.bytes as f64) * 8e-9 / self.seconds, 2),
-                Cell::number(middle(|turn| turn.responses as f64) / self.seconds, 0),
-                Cell::number(middle(|turn| turn.cpu_s) / self.seconds, 2),
-                Cell::number(middle(|turn| turn.kernel_s) / self.seconds, 2),
-                Cell::number(middle(|turn| turn.bytes_per_cpu_s) / 1e6, 0),
-                Cell::number(turns.last().map_or(f64::NAN, |turn| turn.memory_kb as f64) / 1024.0, 1),
+                TableCell::text(name),
+                TableCell::number(middle(|turn| turn.bytes as f64) * 8e-9 / self.seconds, 2),
+                TableCell::number(middle(|turn| turn.responses as f64) / self.seconds, 0),
+                TableCell::number(middle(|turn| turn.cpu_s) / self.seconds, 2),
+                TableCell::number(middle(|turn| turn.kernel_s) / self.seconds, 2),
+                TableCell::number(middle(|turn| turn.bytes_per_cpu_s) / 1e6, 0),
+                TableCell::number(turns.last().map_or(f64::NAN, |turn| turn.memory_kb as f64) / 1024.0, 1),
             ]);
         }
         let columns = core::iter::once(Column::left("figure")).chain(Judged::columns("measured"));
         let mut ratio = Table::new("bytes for each CPU second").columns(columns);
-        ratio.push(core::iter::once(Cell::text("over nginx's")).chain(self.ratio.cells(3)));
+        ratio.push(core::iter::once(TableCell::text("over nginx's")).chain(self.ratio.cells(3)));
         vec![table, ratio, self.memory()]
     }
 }
@@ -211,7 +211,7 @@ impl Report {
         let mut table = Table::new("memory of tributary dash serve").columns(columns);
         let rounds: Vec<String> =
             self.tributary.iter().map(|turn| format!("{:.1}", turn.memory_kb as f64 / 1024.0)).collect();
-        table.push([Cell::text(&rounds.join(", "))].into_iter().chain(self.growth.cells(1)));
+        table.push([TableCell::text(&rounds.join(", "))].into_iter().chain(self.growth.cells(1)));
         table
     }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use tributary_cli::quantity;
 use tributary_emu::bench::{self, Accuracy, AccuracyPlan, Load, LossEquivalence, PeerComparison};
-use tributary_report::{Cell, Column, Table};
+use tributary_report::{Column, Table, TableCell};
 use tributary_types::Bitrate;
 
 /// Error of the rate, per cent.
@@ -94,16 +94,16 @@ impl Exactness {
     }
 
     /// The verdict on both, and whether every audit is valid.
-    fn cells(&self) -> [Cell; 2] {
+    fn cells(&self) -> [TableCell; 2] {
         let verdict = Verdict::all(self.rate_error.iter().chain([&self.delay_error]).map(|of| of.verdict));
         [audit(&self.rounds), verdict.cell()]
     }
 }
 
-fn audit(rounds: &[Accuracy]) -> Cell {
+fn audit(rounds: &[Accuracy]) -> TableCell {
     match rounds.iter().all(|round| round.verdict == tributary_emu::Verdict::Valid) {
-        true => Cell::text("valid"),
-        false => Cell::text("invalid").bad(),
+        true => TableCell::text("valid"),
+        false => TableCell::text("invalid").bad(),
     }
 }
 
@@ -126,11 +126,11 @@ fn accuracy_table(rows: &[Exactness]) -> Table {
         let value = |of: &Judged, decimals| of.cells(decimals).into_iter().take(2);
         let mut cells = row.rounds.first().map_or_else(Vec::new, |first| {
             let load = if first.load == Load::Tcp { "TCP" } else { "idle" };
-            vec![Cell::number(first.rate_mbps, 0), Cell::text(load)]
+            vec![TableCell::number(first.rate_mbps, 0), TableCell::text(load)]
         });
         match &row.rate_error {
             Some(error) => cells.extend(value(error, 2)),
-            None => cells.extend([Cell::optional(None), Cell::optional(None)]),
+            None => cells.extend([TableCell::optional(None), TableCell::optional(None)]),
         }
         table.push(cells.into_iter().chain(value(&row.delay_error, 3)).chain(row.cells()));
     }
@@ -149,11 +149,11 @@ fn ceiling_table(rows: &[Accuracy]) -> Table {
     ]);
     for row in rows {
         table.push([
-            Cell::number(row.rate_mbps, 0),
-            Cell::optional_number(row.goodput_mbps, 0),
-            Cell::optional_number(row.rate_error.map(|error| error * 100.0), 2),
-            Cell::number(row.delay_error.p99_us / 1e3, 3),
-            Cell::number(row.cpu_share * 100.0, 0),
+            TableCell::number(row.rate_mbps, 0),
+            TableCell::optional_number(row.goodput_mbps, 0),
+            TableCell::optional_number(row.rate_error.map(|error| error * 100.0), 2),
+            TableCell::number(row.delay_error.p99_us / 1e3, 3),
+            TableCell::number(row.cpu_share * 100.0, 0),
             audit(core::slice::from_ref(row)),
         ]);
     }
@@ -184,10 +184,10 @@ impl Report {
             Column::right("standard error"),
         ]);
         table.push([
-            Cell::number(self.loss.super_frames_mbps, 1),
-            Cell::number(self.loss.packets_mbps, 1),
-            Cell::number(self.loss.ratio, 3),
-            Cell::number(self.loss.standard_error, 3),
+            TableCell::number(self.loss.super_frames_mbps, 1),
+            TableCell::number(self.loss.packets_mbps, 1),
+            TableCell::number(self.loss.ratio, 3),
+            TableCell::number(self.loss.standard_error, 3),
         ]);
         table
     }
@@ -204,10 +204,10 @@ fn peer_table(peer: &PeerComparison) -> Table {
     ];
     let mut table = Table::new(&title).columns(columns.into_iter().chain(Judged::columns("ratio")));
     let names = [
-        Cell::number(median(&peer.peer_mbps), 0),
-        Cell::number(median(&peer.ours_mbps), 0),
-        Cell::number(peer.ratio_to_best, 1),
-        Cell::text(if peer.ours_valid { "valid" } else { "invalid" }),
+        TableCell::number(median(&peer.peer_mbps), 0),
+        TableCell::number(median(&peer.ours_mbps), 0),
+        TableCell::number(peer.ratio_to_best, 1),
+        TableCell::text(if peer.ours_valid { "valid" } else { "invalid" }),
     ];
     let ratio = Judged::ratio(&peer.ours_mbps, &peer.peer_mbps, PEER_AIM);
     table.push(names.into_iter().chain(ratio.cells(1)));

@@ -19,7 +19,7 @@ use tributary_cli::quantity;
 use serde::Serialize;
 use tributary_emu::{Audit, Network, Side};
 use tributary_link::{LinkSpec, PathSpec, Scenario};
-use tributary_report::{Cell, Column, Table, stats};
+use tributary_report::{Column, Table, TableCell, stats};
 use tributary_types::Bitrate;
 
 use super::{BenchError, Expectation, Interval, Judged, Progress, Tables, audited};
@@ -250,18 +250,18 @@ impl Tables for Report {
                 super::median(&of.iter().map(|phase| which(phase)).collect::<Vec<_>>())
             };
             let mut row = vec![
-                Cell::text(name),
-                Cell::number(middle(|phase| phase.flood_per_second), 0),
-                Cell::number(middle(|phase| phase.stream_mbps), 1).strong(),
+                TableCell::text(name),
+                TableCell::number(middle(|phase| phase.flood_per_second), 0),
+                TableCell::number(middle(|phase| phase.stream_mbps), 1).strong(),
             ];
             let kinds: [fn(&Phase) -> &Attempts; 2] = [|phase| &phase.connects, |phase| &phase.rejoins];
             for which in kinds {
                 let attempts: Vec<&Attempts> = of.iter().map(|phase| which(phase)).collect();
                 let share = Share::of(&attempts);
                 let took: Vec<f64> = attempts.iter().flat_map(|attempts| attempts.took_ms.clone()).collect();
-                row.push(Cell::number(share.of as f64, 0));
-                row.push(Cell::number((share.of - share.good) as f64, 0));
-                row.push(Cell::optional_number(stats::median(&took), 0));
+                row.push(TableCell::number(share.of as f64, 0));
+                row.push(TableCell::number((share.of - share.good) as f64, 0));
+                row.push(TableCell::optional_number(stats::median(&took), 0));
             }
             phases.push(row);
         }
@@ -279,7 +279,7 @@ impl Report {
             ("the stream's goodput over that without a flood", &self.ratio),
         ] {
             let cells = audited(core::slice::from_ref(&self.audit), judged, 4);
-            aims.push([Cell::text(name)].into_iter().chain(cells));
+            aims.push([TableCell::text(name)].into_iter().chain(cells));
         }
         aims
     }

@@ -20,7 +20,7 @@ use std::time::Instant;
 use tributary_emu::{Network, Side};
 use tributary_lab::kernel;
 use tributary_link::{LinkSpec, Moment, PathSpec, Scenario};
-use tributary_report::{Cell, Column, Table, stats};
+use tributary_report::{Column, Table, TableCell, stats};
 use tributary_types::Bitrate;
 
 const SESSION: &str = "session";
@@ -270,9 +270,9 @@ impl Tables for Report {
         };
         let figures = |samples: &[f64], bound: Expectation| {
             let judged = Judged::over(samples, |drawn| stats::percentile(drawn, 99.0), bound);
-            let number = Cell::number(samples.len() as f64, 0);
+            let number = TableCell::number(samples.len() as f64, 0);
             let [middle, most] = [stats::median(samples), stats::maximum(samples)];
-            [number, Cell::optional_number(middle, 1), Cell::optional_number(most, 1)]
+            [number, TableCell::optional_number(middle, 1), TableCell::optional_number(most, 1)]
                 .into_iter()
                 .chain(judged.cells(1))
         };
@@ -292,15 +292,15 @@ impl Tables for Report {
                 [(Some(Loss::Announced), "announced"), (Some(Loss::Silent), "silent"), (None, "both")];
             for (loss, words) in kinds {
                 let samples = self.gaps(transport, loss);
-                let names = [Cell::text(transport.transport), Cell::text(words)];
+                let names = [TableCell::text(transport.transport), TableCell::text(words)];
                 gaps.push(names.into_iter().chain(figures(&samples, GAP_MS)));
             }
             let lost = transport.discards + u32::from(transport.cut_short.is_some());
             noticed.push([
-                Cell::text(transport.transport),
-                Cell::number(f64::from(transport.discards), 0),
-                Cell::number(f64::from(transport.underflows), 0),
-                Cell::text(transport.cut_short.as_deref().unwrap_or("in order")),
+                TableCell::text(transport.transport),
+                TableCell::number(f64::from(transport.discards), 0),
+                TableCell::number(f64::from(transport.underflows), 0),
+                TableCell::text(transport.cut_short.as_deref().unwrap_or("in order")),
                 Judged::count(f64::from(lost), Expectation::AtMost(0.0)).verdict.cell(),
             ]);
         }
@@ -310,7 +310,7 @@ impl Tables for Report {
             ("it comes: a connection is begun", &self.added_ms),
             ("it goes: the path is removed", &self.removed_ms),
         ] {
-            reactions.push([Cell::text(words)].into_iter().chain(figures(samples, REACTION_MS)));
+            reactions.push([TableCell::text(words)].into_iter().chain(figures(samples, REACTION_MS)));
         }
         vec![gaps, noticed, reactions]
     }

@@ -15,7 +15,7 @@ use serde::Serialize;
 use tributary_emu::{Host, RelayNetwork};
 use tributary_lab::tunnel::NodeConfigs;
 use tributary_nodes::{Coding, Role, Running};
-use tributary_report::{Cell, Column, Table};
+use tributary_report::{Column, Table, TableCell};
 
 use super::{BenchError, Expectation, Judged, Progress, Tables};
 
@@ -108,8 +108,8 @@ impl Tables for Report {
         let title = format!("A COTAG gateway with {KEYS} keys under attack; medians of the rounds");
         let mut table = Table::new(&title).columns(columns);
         for (attack, share) in self.attacks.iter().zip(&self.shares) {
-            let sent = Cell::number(super::median(&attack.per_second), 0);
-            table.push([Cell::text(attack.name), sent].into_iter().chain(share.cells(3)));
+            let sent = TableCell::number(super::median(&attack.per_second), 0);
+            table.push([TableCell::text(attack.name), sent].into_iter().chain(share.cells(3)));
         }
         vec![table]
     }

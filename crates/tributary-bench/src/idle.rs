@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::ffi::OsStr;
 use tributary_cli::quantity;
 use tributary_emu::{Side, VethNetwork};
-use tributary_report::{Cell, Column, Table};
+use tributary_report::{Column, Table, TableCell};
 
 /// Paths of the session.
 const PATHS: usize = 2;
@@ -90,14 +90,14 @@ impl Tables for Report {
                 median(&self.rounds.iter().map(|round| of(&end(round))).collect::<Vec<_>>())
             };
             table.push([
-                Cell::text(name),
-                Cell::number(middle(|end| end.subflows as f64), 0),
-                Cell::number(middle(|end| end.seconds), 1),
-                Cell::number(middle(|end| end.cpu_seconds * 1e3), 2),
-                Cell::number(middle(|end| end.cpu_seconds / end.seconds * 100.0), 4),
+                TableCell::text(name),
+                TableCell::number(middle(|end| end.subflows as f64), 0),
+                TableCell::number(middle(|end| end.seconds), 1),
+                TableCell::number(middle(|end| end.cpu_seconds * 1e3), 2),
+                TableCell::number(middle(|end| end.cpu_seconds / end.seconds * 100.0), 4),
             ]);
         }
-        let both = [Cell::text("both"), Cell::text(""), Cell::text(""), Cell::text("")];
+        let both = [TableCell::text("both"), TableCell::text(""), TableCell::text(""), TableCell::text("")];
         table.push(both.into_iter().chain(self.share.cells(4)));
         vec![table]
     }

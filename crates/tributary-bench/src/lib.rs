@@ -38,7 +38,7 @@ use tributary_lab::LabError;
 use tributary_lab::process::ProcessError;
 use tributary_link::Scenario;
 use tributary_report::{
-    Cell, Expectation, Interval, Judged, Table, Verdict, bootstrap, bootstrap_rounds, stats,
+    Expectation, Interval, Judged, Table, TableCell, Verdict, bootstrap, bootstrap_rounds, stats,
 };
 
 /// What a benchmark reports.
@@ -130,14 +130,15 @@ fn in_network<T>(
 
 /// Cells of a value that was measured in the emulator. If an audit is invalid there is no verdict; the cell names the
 /// figures that are out of bounds, with their limits.
-fn audited(audits: &[Audit], judged: &Judged, decimals: usize) -> [Cell; 4] {
+fn audited(audits: &[Audit], judged: &Judged, decimals: usize) -> [TableCell; 4] {
     let invalid = |audit: &Audit| match audit.verdict() {
         tributary_emu::Verdict::Valid => None,
         tributary_emu::Verdict::Invalid { reasons } => Some(reasons.join("; ")),
     };
     let [value, interval, wanted, verdict] = judged.cells(decimals);
     let reasons = audits.iter().find_map(invalid);
-    let verdict = reasons.map_or(verdict, |reasons| Cell::text(&format!("audit invalid: {reasons}")).bad());
+    let verdict =
+        reasons.map_or(verdict, |reasons| TableCell::text(&format!("audit invalid: {reasons}")).bad());
     [value, interval, wanted, verdict]
 }
 

@@ -12,7 +12,7 @@ use tributary_cli::quantity;
 use tributary_emu::{Audit, Network, Side, VethNetwork};
 use tributary_lab::SessionSettings;
 use tributary_link::{LinkSpec, PathSpec, Scenario};
-use tributary_report::{Cell, Column, Table, stats};
+use tributary_report::{Column, Table, TableCell, stats};
 use tributary_types::Bitrate;
 
 /// Paths of the session.
@@ -189,7 +189,7 @@ fn large_product(seconds: f64) -> Result<((EndResult, EndResult), Audit), BenchE
 
 impl Tables for Report {
     fn tables(&self) -> Vec<Table> {
-        let megabytes = |kb: f64| Cell::number(kb / 1024.0, 1);
+        let megabytes = |kb: f64| TableCell::number(kb / 1024.0, 1);
         let title = format!("{} windows of 64 KiB, TLS, two veth paths", self.windows);
         let columns = [
             Column::left("end"),
@@ -202,7 +202,7 @@ impl Tables for Report {
         let mut flat = Table::new(&title).columns(columns);
         for f in &self.flatness {
             let held = [f.early_kb, f.late_kb, f.early_held_kb, f.late_held_kb].map(megabytes);
-            flat.push([Cell::text(f.end)].into_iter().chain(held).chain(f.growth.cells(1)));
+            flat.push([TableCell::text(f.end)].into_iter().chain(held).chain(f.growth.cells(1)));
         }
         let columns = [
             Column::left("end"),
@@ -214,8 +214,8 @@ impl Tables for Report {
         let mut bounds = Table::new("2 × 1 Gbit/s, 50 ms, default settings, TLS").columns(columns);
         for b in &self.bounds {
             let names = [
-                Cell::text(b.end),
-                Cell::number(median(&b.goodput_mbps), 0),
+                TableCell::text(b.end),
+                TableCell::number(median(&b.goodput_mbps), 0),
                 megabytes(median(&b.before_kb)),
                 megabytes(median(&b.peak_kb)),
             ];

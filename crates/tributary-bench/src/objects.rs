@@ -12,7 +12,7 @@ use tributary_lab::workload::{Record, Workload};
 use tributary_lab::{Run, run as measure};
 use tributary_link::Scenario;
 use tributary_net::transport::TransportName;
-use tributary_report::{Cell, Column, Table, stats};
+use tributary_report::{Column, Table, TableCell, stats};
 
 const KIB_100: u64 = 100 << 10;
 const MIB: u64 = 1 << 20;
@@ -250,19 +250,19 @@ impl Report {
         for row in self.rows.iter().filter(|row| row.condition.statistic == statistic) {
             let condition = &row.condition;
             let mut cells = vec![
-                Cell::text(&format!("{} KiB", condition.size >> 10)),
-                Cell::text(condition.scenario),
-                Cell::text(&condition.rtt.label()),
+                TableCell::text(&format!("{} KiB", condition.size >> 10)),
+                TableCell::text(condition.scenario),
+                TableCell::text(&condition.rtt.label()),
             ];
             cells.extend(row.times.iter().map(|times| {
                 let all: Vec<usize> = (0..times.rounds.len()).collect();
-                Cell::number(times.figure(statistic, &all), 1)
+                TableCell::number(times.figure(statistic, &all), 1)
             }));
             let invalid: u32 = row.times.iter().map(|times| times.invalid).sum();
-            cells.push(Cell::number(row.mptcp_ratio, 2));
+            cells.push(TableCell::number(row.mptcp_ratio, 2));
             cells.extend(row.ratio.cells(2));
             if let Some(verdict) = cells.last_mut().filter(|_| invalid > 0) {
-                *verdict = Cell::text("audit invalid").bad();
+                *verdict = TableCell::text("audit invalid").bad();
             }
             table.push(cells);
         }

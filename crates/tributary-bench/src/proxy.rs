@@ -17,7 +17,7 @@ use tributary_cli::quantity;
 use serde::Serialize;
 use tributary_emu::{Audit, Network, Side};
 use tributary_link::{LinkSpec, PathSpec, Scenario};
-use tributary_report::{Cell, Column, Table, stats};
+use tributary_report::{Column, Table, TableCell, stats};
 use tributary_types::Bitrate;
 
 use super::{BenchError, Expectation, Judged, Progress, Tables, audited, in_network, median};
@@ -347,14 +347,14 @@ impl Report {
             let of =
                 |which: fn(&Upload) -> f64| median(&buffered.uploads.iter().map(which).collect::<Vec<_>>());
             table.push([
-                Cell::text(&format!("{} ms", buffered.buffer_ms)),
-                Cell::number(of(|upload| upload.goodput_mbps), 2).strong(),
-                Cell::number(of(|upload| upload.swallowed as f64 / 1e3), 0),
-                Cell::number(of(|upload| upload.longest_gap_ms), 0),
-                Cell::number(of(|upload| upload.ahead_ms), 0),
-                Cell::number(of(|upload| upload.ahead_p95_ms), 0),
-                Cell::number(of(|upload| upload.held_p95_ms), 0),
-                Cell::number(of(|upload| upload.age_ms), 0),
+                TableCell::text(&format!("{} ms", buffered.buffer_ms)),
+                TableCell::number(of(|upload| upload.goodput_mbps), 2).strong(),
+                TableCell::number(of(|upload| upload.swallowed as f64 / 1e3), 0),
+                TableCell::number(of(|upload| upload.longest_gap_ms), 0),
+                TableCell::number(of(|upload| upload.ahead_ms), 0),
+                TableCell::number(of(|upload| upload.ahead_p95_ms), 0),
+                TableCell::number(of(|upload| upload.held_p95_ms), 0),
+                TableCell::number(of(|upload| upload.age_ms), 0),
             ]);
         }
         table
@@ -369,7 +369,7 @@ impl Report {
             ("goodput over that of the long buffer", &self.goodput_ratio, 3),
             ("not yet on its way, p95, ms", &self.ahead_ms, 0),
         ] {
-            table.push([Cell::text(what)].into_iter().chain(audited(&audits, judged, decimals)));
+            table.push([TableCell::text(what)].into_iter().chain(audited(&audits, judged, decimals)));
         }
         table
     }
@@ -397,12 +397,12 @@ impl Report {
             };
             let code = |end: &Ended| end.code.map_or_else(|| "killed".to_owned(), |code| code.to_string());
             let names = [
-                Cell::text(case),
-                Cell::text(&each(&|end| format!("{} of {}", end.delivered / 1000, end.written / 1000))),
-                Cell::text(&each(&fate)),
-                Cell::text(&each(&code)),
-                Cell::optional_number(exit, 2),
-                Cell::number(*bound_s, 0),
+                TableCell::text(case),
+                TableCell::text(&each(&|end| format!("{} of {}", end.delivered / 1000, end.written / 1000))),
+                TableCell::text(&each(&fate)),
+                TableCell::text(&each(&code)),
+                TableCell::optional_number(exit, 2),
+                TableCell::number(*bound_s, 0),
             ];
             table.push(names.into_iter().chain(audited(audits, &bad, 0)));
         }

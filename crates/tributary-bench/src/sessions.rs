@@ -21,7 +21,7 @@ use std::time::Instant;
 use tempfile::TempDir;
 use tributary_cli::quantity;
 use tributary_net::{Common, ConnectConfig, Key, PathConfig, Session, connect};
-use tributary_report::{Cell, Column, Table, stats};
+use tributary_report::{Column, Table, TableCell, stats};
 
 pub(crate) use hostile::run as run_hostile;
 
@@ -235,10 +235,10 @@ impl Tables for Report {
         ]);
         for (&open, &most) in self.open.iter().zip(&self.most) {
             memory.push([
-                Cell::number(open as f64, 0),
-                Cell::number(mib(self.before), 1),
-                Cell::number(mib(most), 1),
-                Cell::number(mib(most.saturating_sub(self.before)) / (open as f64).max(1.0), 2),
+                TableCell::number(open as f64, 0),
+                TableCell::number(mib(self.before), 1),
+                TableCell::number(mib(most), 1),
+                TableCell::number(mib(most.saturating_sub(self.before)) / (open as f64).max(1.0), 2),
             ]);
         }
         let columns = [
@@ -251,10 +251,10 @@ impl Tables for Report {
         let mut honest = Table::new("An honest client beside them; medians").columns(columns);
         for d in &self.honest {
             let rates = [
-                Cell::text(d.name),
-                Cell::optional_number(d.limit_mbps, 0),
-                Cell::number(median(&d.alone_mbps), 0),
-                Cell::number(median(&d.beside_mbps), 0),
+                TableCell::text(d.name),
+                TableCell::optional_number(d.limit_mbps, 0),
+                TableCell::number(median(&d.alone_mbps), 0),
+                TableCell::number(median(&d.beside_mbps), 0),
             ];
             honest.push(rates.into_iter().chain(d.ratio.iter().flat_map(|ratio| ratio.cells(3))));
         }

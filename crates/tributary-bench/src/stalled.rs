@@ -13,7 +13,7 @@ use tributary_cli::quantity;
 use serde::Serialize;
 use tributary_emu::{Audit, Network, Side};
 use tributary_link::{LinkSpec, PathSpec, Scenario};
-use tributary_report::{Cell, Column, Table};
+use tributary_report::{Column, Table, TableCell};
 use tributary_types::Bitrate;
 
 use crate::proxy::rig::Rig;
@@ -203,7 +203,7 @@ impl Tables for Report {
             ),
         ];
         for (name, alone, beside, ratio) in rows {
-            let names = [Cell::text(name), Cell::number(alone, 1), Cell::number(beside, 1)];
+            let names = [TableCell::text(name), TableCell::number(alone, 1), TableCell::number(beside, 1)];
             table.push(names.into_iter().chain(audited(&self.audits, ratio, 3)));
         }
         vec![table]

@@ -18,7 +18,7 @@ use condition::CONDITIONS;
 use serde::Serialize;
 use tributary_cli::quantity;
 use tributary_nodes::Mode;
-use tributary_report::{Cell, Column, Table};
+use tributary_report::{Column, Table, TableCell};
 
 /// Rate of the stream's links; the stream has a quarter of both together.
 const STREAM_LINK: u64 = 100;
@@ -180,13 +180,13 @@ impl Tables for Report {
         for c in &self.contestants {
             let redundant = (!c.redundant.is_empty()).then(|| median(&c.redundant) * 100.0);
             speeds.push([
-                Cell::text(c.condition),
-                Cell::text(c.name),
-                Cell::number(median(&c.mbps), 0).strong(),
-                Cell::optional_number(redundant, 1),
-                Cell::number(median(&c.timeouts), 0),
-                Cell::optional_number((!c.rival.is_empty()).then(|| median(&c.rival)), 0),
-                Cell::number(median(&c.cpu_per_gb), 2),
+                TableCell::text(c.condition),
+                TableCell::text(c.name),
+                TableCell::number(median(&c.mbps), 0).strong(),
+                TableCell::optional_number(redundant, 1),
+                TableCell::number(median(&c.timeouts), 0),
+                TableCell::optional_number((!c.rival.is_empty()).then(|| median(&c.rival)), 0),
+                TableCell::number(median(&c.cpu_per_gb), 2),
             ]);
         }
         let title = format!("A stream of {} Mbit/s, 5 % loss on each link; medians", STREAM_LINK / 2);
@@ -198,10 +198,10 @@ impl Tables for Report {
         ]);
         for s in &self.streams {
             streams.push([
-                Cell::text(s.name),
-                Cell::number(median(&s.delivered) * 100.0, 2),
-                Cell::number(median(&s.delay_median), 1),
-                Cell::number(median(&s.delay_p99), 1),
+                TableCell::text(s.name),
+                TableCell::number(median(&s.delivered) * 100.0, 2),
+                TableCell::number(median(&s.delay_median), 1),
+                TableCell::number(median(&s.delay_p99), 1),
             ]);
         }
         vec![speeds, streams, aims::table(&self.aims)]

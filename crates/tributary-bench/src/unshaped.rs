@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::ffi::OsStr;
 use tributary_cli::quantity;
 use tributary_emu::{Side, VethNetwork};
-use tributary_report::{Cell, Column, Table};
+use tributary_report::{Column, Table, TableCell};
 
 /// Paths between the namespaces.
 const PATHS: usize = 2;
@@ -169,22 +169,23 @@ impl Tables for Report {
         for c in &self.contestants {
             let [least, most] = [tributary_report::stats::minimum, tributary_report::stats::maximum];
             speeds.push([
-                Cell::text(&c.contestant),
-                Cell::number(c.subflows as f64, 0),
-                Cell::number(median(&c.gbps), 2).strong(),
-                Cell::optional_number(least(&c.gbps), 2),
-                Cell::optional_number(most(&c.gbps), 2),
-                Cell::number(median(&c.source_cpu_per_gb), 3),
-                Cell::number(median(&c.sink_cpu_per_gb), 3),
-                Cell::number(median(&c.cpu_per_gb()), 3),
-                Cell::number(f64::from(c.stalls), 0),
+                TableCell::text(&c.contestant),
+                TableCell::number(c.subflows as f64, 0),
+                TableCell::number(median(&c.gbps), 2).strong(),
+                TableCell::optional_number(least(&c.gbps), 2),
+                TableCell::optional_number(most(&c.gbps), 2),
+                TableCell::number(median(&c.source_cpu_per_gb), 3),
+                TableCell::number(median(&c.sink_cpu_per_gb), 3),
+                TableCell::number(median(&c.cpu_per_gb()), 3),
+                TableCell::number(f64::from(c.stalls), 0),
             ]);
         }
         let names = [Column::left("session"), Column::left("peer"), Column::right("CPU ratio")];
         let columns = names.into_iter().chain(Judged::columns("goodput ratio"));
         let mut ratios = Table::new("Ratios, median of the rounds' own").columns(columns);
         for c in &self.comparisons {
-            let names = [Cell::text(&c.ours), Cell::text(&c.peer), Cell::number(c.cpu_ratio, 2)];
+            let names =
+                [TableCell::text(&c.ours), TableCell::text(&c.peer), TableCell::number(c.cpu_ratio, 2)];
             ratios.push(names.into_iter().chain(c.goodput.cells(3)));
         }
         vec![speeds, ratios]

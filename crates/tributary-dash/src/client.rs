@@ -35,7 +35,7 @@ use load::{Arrived, Job};
 pub use presentation::PresentationError;
 use presentation::{NO_RANGES, Presentation};
 use sink::Sink;
-pub use steer::{Decision, Report, Steering};
+pub use steer::{Decision, MeasuredPath, Steering};
 use steer::{Steer, Switch};
 
 /// Capacity of the channel from a download to the player, in messages.

@@ -12,7 +12,7 @@ pub use text::summary;
 
 use crate::cell::Queue;
 use tributary_link::{BackgroundKind, Name, RunSpec, Scenario, WorkloadSpec};
-use tributary_sim::run::{Cell, Options, Outcome, RunError, TransportName, model_version};
+use tributary_sim::run::{Options, Outcome, RunError, SimRun, TransportName, model_version};
 
 /// All settings of one run.
 #[derive(Clone, Debug)]
@@ -47,8 +47,8 @@ impl Simulation {
 
     /// The simulator's cell.
     #[must_use]
-    pub fn cell(&self) -> Cell {
-        Cell {
+    pub fn cell(&self) -> SimRun {
+        SimRun {
             scenario: self.queue.of(self.scenario.clone()),
             transport: self.transport.clone(),
             congestion: self.congestion.clone(),

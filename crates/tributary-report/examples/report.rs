@@ -83,15 +83,19 @@ fn table(samples: &[Vec<f64>]) -> Table {
     for (((name, tone), values), (in_time, stalls, silence, cpu)) in NAMES.iter().zip(samples).zip(late) {
         let mean = stats::mean(values).unwrap_or(f64::NAN);
         let row = [
-            Cell::text(name),
-            Cell::number(mean, 1).strong(),
-            Cell::optional_number(stats::p10(values), 1),
-            Cell::number(mean / sum * 100.0, 0),
-            Cell::number(mean / 131.0 * 100.0, 0),
-            Cell::text(&format!("{in_time}/40")),
-            if stalls == 0 { Cell::number(0.0, 0).good() } else { Cell::number(f64::from(stalls), 0).bad() },
-            Cell::number(silence, 0),
-            Cell::number(cpu, 1),
+            TableCell::text(name),
+            TableCell::number(mean, 1).strong(),
+            TableCell::optional_number(stats::p10(values), 1),
+            TableCell::number(mean / sum * 100.0, 0),
+            TableCell::number(mean / 131.0 * 100.0, 0),
+            TableCell::text(&format!("{in_time}/40")),
+            if stalls == 0 {
+                TableCell::number(0.0, 0).good()
+            } else {
+                TableCell::number(f64::from(stalls), 0).bad()
+            },
+            TableCell::number(silence, 0),
+            TableCell::number(cpu, 1),
         ];
         if *tone == Tone::Hero { table.push_highlighted(row) } else { table.push(row) }
     }

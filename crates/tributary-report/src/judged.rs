@@ -2,7 +2,7 @@
 
 use crate::schema::{Expectation, Interval, Verdict};
 use crate::stats;
-use crate::table::{Cell, Column};
+use crate::table::{Column, TableCell};
 use serde::Serialize;
 
 /// Resamples, and their seed.
@@ -69,12 +69,12 @@ impl Judged {
 
     /// Cells of a table's row; numbers have this many decimals.
     #[must_use]
-    pub fn cells(&self, decimals: usize) -> [Cell; 4] {
+    pub fn cells(&self, decimals: usize) -> [TableCell; 4] {
         let interval = |i: Interval| format!("{:.decimals$} to {:.decimals$}", i.low, i.high);
         [
-            Cell::number(self.value, decimals).strong(),
-            Cell::optional(self.interval.map(interval)),
-            Cell::text(&self.wanted.to_string()),
+            TableCell::number(self.value, decimals).strong(),
+            TableCell::optional(self.interval.map(interval)),
+            TableCell::text(&self.wanted.to_string()),
             self.verdict.cell(),
         ]
     }
@@ -93,11 +93,11 @@ impl Verdict {
 
     /// As a cell of a table.
     #[must_use]
-    pub fn cell(self) -> Cell {
+    pub fn cell(self) -> TableCell {
         match self {
-            Self::Holds => Cell::text("holds").good(),
-            Self::Fails => Cell::text("fails").bad(),
-            Self::Undecided => Cell::text("undecided"),
+            Self::Holds => TableCell::text("holds").good(),
+            Self::Fails => TableCell::text("fails").bad(),
+            Self::Undecided => TableCell::text("undecided"),
         }
     }
 }

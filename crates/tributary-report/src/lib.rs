@@ -19,4 +19,4 @@ pub use html::{HtmlReport, KeyFigure, Media};
 pub use judged::{Judged, bootstrap, bootstrap_rounds};
 pub use plot::{Band, BarGroup, Bars, Cdf, Layout, Plot, Series, Strip, StripRow, TimeSeries, Tone};
 pub use schema::{Claim, Expectation, Interval, Reproduced, Reproduction, RunInfo, Verdict};
-pub use table::{Cell, Column, Table};
+pub use table::{Column, Table, TableCell};

@@ -4,7 +4,7 @@
 //! verdict *holds*, *fails* or *undecided*, and the paper's figure, which is *reproduced*, *not reproduced* or *undecided*.
 //! Both follow from the measured interval.
 
-use crate::table::{Cell, Column, Table};
+use crate::table::{Column, Table, TableCell};
 use core::fmt;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -331,28 +331,28 @@ impl Reproduction {
             let numbers: Vec<f64> = claim.measured.into_iter().chain(ends).collect();
             let decimals = claim.expected.map_or(Decimals(None), |e| Decimals::of(e, &numbers));
             table.push([
-                Cell::text(&claim.claim),
-                Cell::text(&claim.source),
-                Cell::optional(claim.paper.map(short)),
-                Cell::optional(claim.expected.map(|expected| expected.text(decimals))),
-                Cell::optional(claim.measured.map(|value| decimals.text(value))).strong(),
+                TableCell::text(&claim.claim),
+                TableCell::text(&claim.source),
+                TableCell::optional(claim.paper.map(short)),
+                TableCell::optional(claim.expected.map(|expected| expected.text(decimals))),
+                TableCell::optional(claim.measured.map(|value| decimals.text(value))).strong(),
                 // Without an interval (the seeds change nothing) the cell is `–`.
-                Cell::optional(
+                TableCell::optional(
                     interval.map(|i| format!("{} – {}", decimals.text(i.low), decimals.text(i.high))),
                 ),
-                Cell::text(&claim.unit),
+                TableCell::text(&claim.unit),
                 match claim.reproduced {
-                    Some(Reproduced::Yes) => Cell::text("yes").good(),
-                    Some(Reproduced::No) => Cell::text("no").bad(),
-                    Some(Reproduced::Undecided) => Cell::text("undecided"),
-                    None => Cell::optional(None),
+                    Some(Reproduced::Yes) => TableCell::text("yes").good(),
+                    Some(Reproduced::No) => TableCell::text("no").bad(),
+                    Some(Reproduced::Undecided) => TableCell::text("undecided"),
+                    None => TableCell::optional(None),
                 },
                 match (claim.verdict, claim.met, claim.measured) {
-                    (Verdict::Holds, ..) => Cell::text("holds").good(),
-                    (Verdict::Fails, ..) => Cell::text("FAILS").bad(),
-                    (_, _, None) => Cell::text("undecided, not measured"),
-                    (_, true, _) => Cell::text("undecided, value meets it"),
-                    (_, false, _) => Cell::text("undecided, value misses it"),
+                    (Verdict::Holds, ..) => TableCell::text("holds").good(),
+                    (Verdict::Fails, ..) => TableCell::text("FAILS").bad(),
+                    (_, _, None) => TableCell::text("undecided, not measured"),
+                    (_, true, _) => TableCell::text("undecided, value meets it"),
+                    (_, false, _) => TableCell::text("undecided, value misses it"),
                 },
             ]);
         }

@@ -50,12 +50,12 @@ enum Emphasis {
 
 /// One cell: text and emphasis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cell {
+pub struct TableCell {
     text: String,
     emphasis: Emphasis,
 }
 
-impl Cell {
+impl TableCell {
     /// Words.
     #[must_use]
     pub fn text(text: &str) -> Self {
@@ -108,7 +108,7 @@ impl Cell {
 pub struct Table {
     title: String,
     columns: Vec<Column>,
-    rows: Vec<(Vec<Cell>, bool)>,
+    rows: Vec<(Vec<TableCell>, bool)>,
 }
 
 impl Table {
@@ -126,18 +126,18 @@ impl Table {
     }
 
     /// Appends a row; missing cells are empty, cells beyond the last column are dropped.
-    pub fn push(&mut self, cells: impl IntoIterator<Item = Cell>) {
+    pub fn push(&mut self, cells: impl IntoIterator<Item = TableCell>) {
         self.push_row(cells, false);
     }
 
     /// Appends an emphasised row, for example the product's own.
-    pub fn push_highlighted(&mut self, cells: impl IntoIterator<Item = Cell>) {
+    pub fn push_highlighted(&mut self, cells: impl IntoIterator<Item = TableCell>) {
         self.push_row(cells, true);
     }
 
-    fn push_row(&mut self, cells: impl IntoIterator<Item = Cell>, highlighted: bool) {
-        let mut row: Vec<Cell> = cells.into_iter().collect();
-        row.resize(self.columns.len(), Cell::default());
+    fn push_row(&mut self, cells: impl IntoIterator<Item = TableCell>, highlighted: bool) {
+        let mut row: Vec<TableCell> = cells.into_iter().collect();
+        row.resize(self.columns.len(), TableCell::default());
         self.rows.push((row, highlighted));
     }
 
@@ -271,8 +271,12 @@ mod tests {
     fn sample() -> Table {
         let mut table =
             Table::new("demo").columns([Column::left("transport"), Column::right("goodput").unit("Mbit/s")]);
-        table.push([Cell::text("kernel MPTCP"), Cell::number(103.04, 1)]);
-        table.push_highlighted([Cell::text("a|b, <c>"), Cell::number(f64::NAN, 1).bad(), Cell::text("lost")]);
+        table.push([TableCell::text("kernel MPTCP"), TableCell::number(103.04, 1)]);
+        table.push_highlighted([
+            TableCell::text("a|b, <c>"),
+            TableCell::number(f64::NAN, 1).bad(),
+            TableCell::text("lost"),
+        ]);
         table
     }
 

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use tributary_link::{Scenario, WorkloadSpec};
-use tributary_sim::run::{Cell, TransportName};
+use tributary_sim::run::{SimRun, TransportName};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -37,9 +37,9 @@ fn table(
         let (transport, scheduler) =
             name.split_once('/').map_or((name.as_str(), None), |(t, s)| (t, Some(s)));
         let choice = TransportName::find(transport, scheduler, &scenario.path_names())?;
-        let cell = Cell::new(&scenario, &choice, congestion, &WorkloadSpec::Bulk { size: None });
+        let run = SimRun::new(&scenario, &choice, congestion, &WorkloadSpec::Bulk { size: None });
         let started = Instant::now();
-        let outcome = cell.run()?;
+        let outcome = run.run()?;
         let took = started.elapsed().as_secs_f64();
         let arrivals = outcome.arrivals();
         let by_second = arrivals.mbps_per_second();

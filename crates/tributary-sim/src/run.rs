@@ -49,7 +49,7 @@ pub const TRACE_SAMPLE: Duration = Duration::from_millis(10);
 pub const MOST_CONNECTIONS: u32 = tributary_link::MAX_CONNECTIONS;
 /// Most subflows on each path.
 pub const MOST_SUBFLOWS: u32 = tributary_link::MAX_SUBFLOWS;
-/// Version of the models. Increased with every change after which the same cell gives a different run; the
+/// Version of the models. Increased with every change after which the same settings give a different run; the
 /// test of the golden hashes enforces this. Stores of finished runs compare it.
 pub const MODEL_VERSION: u32 = 19;
 /// The same without sessions, so that a change of the session leaves the runs of its rivals valid.
@@ -66,7 +66,7 @@ pub fn model_version(transport: &str) -> u32 {
 
 /// All settings of one run.
 #[derive(Clone, Debug)]
-pub struct Cell {
+pub struct SimRun {
     /// The network, with its duration, seed and base RTT.
     pub scenario: Scenario,
     /// The transport.
@@ -176,8 +176,8 @@ impl From<InnerError> for RunError {
     }
 }
 
-/// The place of a connection in the world.
-struct Place<'a> {
+/// What a new connection is wired into.
+struct Wiring<'a> {
     world: &'a mut World,
     topology: &'a Topology,
     routes: &'a mut RouteMap,
@@ -192,7 +192,7 @@ struct Pair {
     server: HostId,
 }
 
-impl Cell {
+impl SimRun {
     /// A run of one connection with default options.
     #[must_use]
     pub fn new(
@@ -260,7 +260,7 @@ impl Cell {
         Ok(())
     }
 
-    /// Runs the cell.
+    /// Makes the run.
     ///
     /// # Errors
     /// [`RunError`]; bad performance is an outcome, not an error.
@@ -268,7 +268,7 @@ impl Cell {
         self.run_with(|_| Vec::new())
     }
 
-    /// As [`Cell::run`], with sinks for the event log, made once the routes are known.
+    /// As [`SimRun::run`], with sinks for the event log, made once the routes are known.
     ///
     /// # Errors
     /// [`RunError`]; bad performance is an outcome, not an error.
@@ -279,7 +279,7 @@ impl Cell {
         self.run_watched(sinks, &mut |_| ())
     }
 
-    /// As [`Cell::run_with`]; calls `watch` with the completed share of virtual time, 0 to 1.
+    /// As [`SimRun::run_with`]; calls `watch` with the completed share of virtual time, 0 to 1.
     ///
     /// # Errors
     /// [`RunError`]; bad performance is an outcome, not an error.
@@ -327,8 +327,8 @@ impl Cell {
         for (number, workloads) in self.bundles().into_iter().enumerate() {
             let pair = Pair { client: world.reserve_host(), server: world.reserve_host() };
             let rng = seed.child(&number.to_string());
-            let place = Place { world: &mut *world, topology, routes: &mut *routes, number, early: false };
-            let Assembly { client, server } = self.assemble(place, pair, &rng)?;
+            let wiring = Wiring { world: &mut *world, topology, routes: &mut *routes, number, early: false };
+            let Assembly { client, server } = self.assemble(wiring, pair, &rng)?;
             let from = Instant::ZERO + self.options.begin;
             let terms = Terms { from, ..Terms::always(rng.child("workload")) };
             let (asks, answers) = workload::pair(&workloads, &terms);
@@ -340,20 +340,20 @@ impl Cell {
     }
 
     /// Both ends of a connection's transport, with their own routes.
-    fn assemble(&self, place: Place<'_>, pair: Pair, rng: &Rng) -> Result<Assembly, RunError> {
+    fn assemble(&self, wiring: Wiring<'_>, pair: Pair, rng: &Rng) -> Result<Assembly, RunError> {
         let used = self.transport.paths(&self.scenario.path_names());
         let mut blueprint = Blueprint {
             choice: &self.transport,
             congestion: &self.congestion,
             options: &self.options,
             seed: rng.child("transport").next_u64(),
-            early: place.early,
+            early: wiring.early,
             paths: Vec::new(),
         };
         for path in used {
             let hosts = (pair.client, pair.server);
-            let subflow = place.topology.ways(&self.scenario, path, place.world, hosts);
-            place.routes.add(place.number as u32, subflow);
+            let subflow = wiring.topology.ways(&self.scenario, path, wiring.world, hosts);
+            wiring.routes.add(wiring.number as u32, subflow);
             // Subflows of a path share its routes.
             blueprint.paths.extend((0..self.options.subflows).map(|_| subflow));
         }

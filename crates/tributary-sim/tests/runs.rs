@@ -1,4 +1,4 @@
-//! Runs of whole cells: rounded results, repeatability, and refused settings.
+//! Whole runs: rounded results, repeatability, and refused settings.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tributary_link::{
     WorkloadSpec,
 };
 use tributary_player::tiled::{Planner, PlayerSettings, SlotRecord, allocator};
-use tributary_sim::run::{Cell, Options, Outcome, RunError, TransportName, model_version};
+use tributary_sim::run::{Options, Outcome, RunError, SimRun, TransportName, model_version};
 use tributary_sim::workload::tiled::TiledSpec;
 use tributary_types::{Bitrate, DataSize, Instant};
 use tributary_video::head::{HeadSample, HeadTrace};
@@ -24,13 +24,13 @@ fn shipped(name: &str, seconds: u64) -> Scenario {
     Scenario::builtin(name).unwrap().with_duration(Duration::from_secs(seconds))
 }
 
-fn cell(scenario: &Scenario, transport: &str, congestion: &str) -> Cell {
+fn prepared(scenario: &Scenario, transport: &str, congestion: &str) -> SimRun {
     let choice = TransportName::find(transport, None, &scenario.path_names()).unwrap();
-    Cell::new(scenario, &choice, congestion, &BULK)
+    SimRun::new(scenario, &choice, congestion, &BULK)
 }
 
 fn run(scenario: &Scenario, transport: &str) -> Outcome {
-    let outcome = cell(scenario, transport, "cubic").run().unwrap();
+    let outcome = prepared(scenario, transport, "cubic").run().unwrap();
     assert!(outcome.conserved, "{transport}: packets are unaccounted for");
     outcome
 }
@@ -78,8 +78,8 @@ const GOLDEN_VERSIONS: [u32; 2] = [14, 19];
 fn the_same_cell_is_the_same_run_here_and_everywhere() {
     let mut found = Vec::new();
     for (scenario, transport, congestion, _) in GOLDEN {
-        let cell = cell(&shipped(scenario, 2), transport, congestion);
-        let (one, two) = (cell.run().unwrap(), cell.run().unwrap());
+        let prepared = prepared(&shipped(scenario, 2), transport, congestion);
+        let (one, two) = (prepared.run().unwrap(), prepared.run().unwrap());
         assert_eq!(one, two, "{scenario} {transport} {congestion}");
         found.push((scenario, transport, congestion, one.hash));
     }
@@ -96,7 +96,7 @@ fn a_radio_that_fades_neither_ends_nor_stalls_multipath_quic() {
     // of order than noq-proto allows.
     let scenario = shipped("deep-fade", 9);
     for congestion in ["quic-cubic", "cubic"] {
-        let outcome = cell(&scenario, "mpquic", congestion).run().unwrap();
+        let outcome = prepared(&scenario, "mpquic", congestion).run().unwrap();
         let silence = outcome.arrivals().longest_silence;
         assert!(silence < Duration::from_millis(500), "{congestion}: {silence:?}");
         assert!(goodput(&outcome) > 95.0, "{congestion}: {:.1} Mbit/s", goodput(&outcome));
@@ -125,7 +125,7 @@ fn unknown_names_list_the_known_ones() {
     assert!(find("quic:lte", None).contains("wigig"));
     assert!(find("mptcp", Some("best")).contains("linux-default"));
     let refused = |transport: &str, congestion: &str| {
-        cell(&scenario, transport, congestion).run().unwrap_err().to_string()
+        prepared(&scenario, transport, congestion).run().unwrap_err().to_string()
     };
     assert!(refused("fbdt", "vegas-pro").contains("cubic"));
     assert!(refused("quic", "vegas-pro").contains("quic-cubic"));
@@ -136,8 +136,8 @@ fn unknown_names_list_the_known_ones() {
 fn options_out_of_range_and_impossible_scenarios() {
     let scenario = shipped("los", 2);
     let with = |options: Options| {
-        let cell = Cell { options, ..cell(&scenario, "fbdt", "cubic") };
-        cell.run().unwrap_err().to_string()
+        let prepared = SimRun { options, ..prepared(&scenario, "fbdt", "cubic") };
+        prepared.run().unwrap_err().to_string()
     };
     let options = Options::default;
     assert!(with(Options { connections: 0, ..options() }).starts_with("connections: 0"));
@@ -149,33 +149,34 @@ fn options_out_of_range_and_impossible_scenarios() {
         ("wifi", Options { subflows: 2, ..options() }, "subflows: "),
         ("quic", Options { subflows: 2, ..options() }, "subflows: "),
     ] {
-        let error = Cell { options, ..cell(&scenario, transport, "cubic") }.check().unwrap_err().to_string();
+        let error =
+            SimRun { options, ..prepared(&scenario, transport, "cubic") }.check().unwrap_err().to_string();
         assert!(error.starts_with(field) && error.contains("leave it out"), "{transport}: {error}");
     }
     for workload in [
         WorkloadSpec::Bulk { size: Some(DataSize::ZERO) },
         WorkloadSpec::Object { size: DataSize::from_bytes(1), count: 0, pause: Duration::ZERO },
     ] {
-        let impossible = Cell { workloads: vec![workload], ..cell(&scenario, "fbdt", "cubic") };
+        let impossible = SimRun { workloads: vec![workload], ..prepared(&scenario, "fbdt", "cubic") };
         assert!(impossible.check().unwrap_err().to_string().contains("workload 1"));
     }
-    let nothing = Cell { workloads: Vec::new(), ..cell(&scenario, "fbdt", "cubic") };
+    let nothing = SimRun { workloads: Vec::new(), ..prepared(&scenario, "fbdt", "cubic") };
     assert!(nothing.run().unwrap_err().to_string().starts_with("workload"));
     let dead = Scenario::new("dead").with_path(PathSpec::symmetric("wifi", slow(0)));
-    let error = cell(&dead, "wifi", "cubic").run().unwrap_err();
+    let error = prepared(&dead, "wifi", "cubic").run().unwrap_err();
     assert!(matches!(error, RunError::Scenario(_)), "{error}");
 }
 
 #[test]
 fn a_run_beyond_its_budget_is_stopped_with_a_diagnosis() {
     let options = Options { budget: Some(10_000), ..Options::default() };
-    let cell = Cell { options, ..cell(&shipped("los", 2), "fbdt", "cubic") };
-    let error = cell.run().unwrap_err().to_string();
+    let prepared = SimRun { options, ..prepared(&shipped("los", 2), "fbdt", "cubic") };
+    let error = prepared.run().unwrap_err().to_string();
     for part in ["10000 events", "pending", "busiest", "raise the event budget"] {
         assert!(error.contains(part), "`{part}` is not in: {error}");
     }
-    let enough = tributary_sim::run::least_budget(&cell);
-    let outcome = self::cell(&shipped("los", 2), "fbdt", "cubic").run().unwrap();
+    let enough = tributary_sim::run::least_budget(&prepared);
+    let outcome = self::prepared(&shipped("los", 2), "fbdt", "cubic").run().unwrap();
     assert!(outcome.events * 2 < enough, "{} of {enough} events", outcome.events);
 }
 
@@ -189,7 +190,7 @@ fn paths_that_share_a_link_share_its_rate() {
         .with_duration(Duration::from_secs(4));
     let both = goodput(&run(&scenario, "fbdt"));
     assert!((16.0..19.4).contains(&both), "{both}"); // 20 Mbit/s of packets, not 100
-    let mut two = cell(&scenario, "a", "cubic");
+    let mut two = prepared(&scenario, "a", "cubic");
     two.options.connections = 2;
     let outcome = two.run().unwrap();
     assert_eq!(outcome.connections.len(), 2);
@@ -215,7 +216,7 @@ fn background_traffic_takes_its_part() {
     let half = goodput(&run(&with(flow), "wifi"));
     assert!((5.0..14.5).contains(&half), "{half} of 20 Mbit/s beside one flow");
     let odd = BackgroundKind::Tcp { flows: 1, congestion: Name::new("cubist"), rtt: None };
-    assert!(cell(&with(odd), "wifi", "cubic").run().unwrap_err().to_string().contains("`cubist`"));
+    assert!(prepared(&with(odd), "wifi", "cubic").run().unwrap_err().to_string().contains("`cubist`"));
 }
 
 #[test]
@@ -228,9 +229,9 @@ fn transports_are_told_when_a_radio_goes() {
         .with_rtt(Duration::from_millis(10))
         .with_duration(Duration::from_secs(4));
     for transport in ["mptcp", "fbdt"] {
-        let mut cell = cell(&scenario, transport, "cubic");
-        cell.options.trace = true;
-        let outcome = cell.run().unwrap();
+        let mut prepared = prepared(&scenario, transport, "cubic");
+        prepared.options.trace = true;
+        let outcome = prepared.run().unwrap();
         let seconds = outcome.arrivals().mbps_per_second();
         assert!(seconds[1] > 10.0 && seconds[1] < 25.0, "{transport}: {seconds:?}");
         assert!(seconds[3] > 40.0, "{transport}: {seconds:?}");
@@ -255,10 +256,10 @@ fn transports_are_told_when_a_radio_goes() {
 fn small_objects_take_no_longer_than_on_the_faster_radio() {
     let scenario = shipped("los", 5);
     let median = |transport| {
-        let mut cell = cell(&scenario, transport, "cubic");
+        let mut prepared = prepared(&scenario, transport, "cubic");
         let size = DataSize::from_bytes(100 << 10);
-        cell.workloads = vec![WorkloadSpec::Object { size, count: 30, pause: Duration::from_millis(50) }];
-        let flow = cell.run().unwrap().connections[0].flows[0].clone();
+        prepared.workloads = vec![WorkloadSpec::Object { size, count: 30, pause: Duration::from_millis(50) }];
+        let flow = prepared.run().unwrap().connections[0].flows[0].clone();
         let mut times: Vec<_> = flow.completions.iter().map(|completion| completion.took).collect();
         assert_eq!(times.len(), 30, "{transport}");
         times.sort_unstable();
@@ -274,7 +275,7 @@ fn small_objects_take_no_longer_than_on_the_faster_radio() {
 fn a_radio_that_loses_data_does_not_serve_the_front() {
     let scenario = shipped("loss-wigig", 8);
     for congestion in ["cubic", "wvegas"] {
-        let outcome = cell(&scenario, "fbdt", congestion).run().unwrap();
+        let outcome = prepared(&scenario, "fbdt", congestion).run().unwrap();
         let counters = &outcome.connections[0].server;
         let share = counters.reinjected as f64 / counters.sent as f64;
         assert!(share < 0.01, "{congestion}: {share:.4} of the bytes are copies");
@@ -291,9 +292,9 @@ fn workloads_side_by_side() {
         deadline: Some(Duration::from_millis(100)),
     };
     for (transport, connections) in [("fbdt", 1), ("wigig", 2), ("quic", 1)] {
-        let mut cell = cell(&scenario, transport, "cubic");
-        cell.workloads.push(messages.clone());
-        let outcome = cell.run().unwrap();
+        let mut prepared = prepared(&scenario, transport, "cubic");
+        prepared.workloads.push(messages.clone());
+        let outcome = prepared.run().unwrap();
         assert_eq!(outcome.connections.len(), connections, "{transport}");
         let flows: Vec<_> = outcome.flows().collect();
         assert_eq!([flows[0].kind, flows[1].kind], ["bulk", "messages"]);
@@ -306,9 +307,9 @@ fn workloads_side_by_side() {
         think: Duration::from_millis(20),
     };
     for transport in ["mptcp", "fbdt", "wifi", "mpquic"] {
-        let mut cell = cell(&scenario, transport, "cubic");
-        cell.workloads = vec![request.clone()];
-        let flow = cell.run().unwrap().connections[0].flows[0].clone();
+        let mut prepared = prepared(&scenario, transport, "cubic");
+        prepared.workloads = vec![request.clone()];
+        let flow = prepared.run().unwrap().connections[0].flows[0].clone();
         assert!(flow.completions.len() > 25, "{transport}: {} requests", flow.completions.len());
     }
 }
@@ -340,7 +341,7 @@ fn viewing(from: u64) -> u64 {
     let settings = PlayerSettings { seconds: Some(10), assumed: Bitrate::from_mbps(100), plans: 8 };
     let table = Arc::new(RdTable::new(layout, cells).unwrap());
     let spec = TiledSpec { table, settings, planner, from: Instant::from_millis(from) };
-    let slots = cell(&scenario, "fbdt", "cubic").run_tiled(spec).unwrap().record.slots;
+    let slots = prepared(&scenario, "fbdt", "cubic").run_tiled(spec).unwrap().record.slots;
     slots[2..].iter().map(SlotRecord::bytes_in_time).sum::<u64>() / (slots.len() as u64 - 2)
 }
 

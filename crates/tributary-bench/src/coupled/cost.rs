@@ -13,7 +13,7 @@ use crate::{Expectation, Judged};
 use serde::Serialize;
 use std::ffi::OsStr;
 use tributary_emu::{Side, VethNetwork};
-use tributary_report::{Cell, Column, Table};
+use tributary_report::{Column, Table, TableCell};
 
 /// Paths between the namespaces.
 const PATHS: usize = 2;
@@ -183,12 +183,12 @@ pub(super) fn table(costs: &[Cost]) -> Table {
     let ratios = Judged::columns("goodput ratio").into_iter().chain(Judged::columns("CPU ratio"));
     let mut table = Table::new(title).columns(names.into_iter().chain(medians).chain(ratios));
     for cost in costs {
-        let names = [Cell::text(&cost.transport), Cell::text(&cost.control)];
+        let names = [TableCell::text(&cost.transport), TableCell::text(&cost.control)];
         let medians = [
-            Cell::number(median(&cost.gbps), 2),
-            Cell::number(median(&cost.cubic_gbps), 2),
-            Cell::number(median(&cost.cpu_per_gb), 3),
-            Cell::number(median(&cost.cubic_cpu_per_gb), 3),
+            TableCell::number(median(&cost.gbps), 2),
+            TableCell::number(median(&cost.cubic_gbps), 2),
+            TableCell::number(median(&cost.cpu_per_gb), 3),
+            TableCell::number(median(&cost.cubic_cpu_per_gb), 3),
         ];
         let ratios = cost.throughput.cells(3).into_iter().chain(cost.cpu.cells(3));
         table.push(names.into_iter().chain(medians).chain(ratios));

@@ -11,7 +11,7 @@ use core::time::Duration;
 use serde::Serialize;
 use tributary_lab::{Run, Workload, World};
 use tributary_link::{LinkSpec, PathSpec, Scenario};
-use tributary_report::{Cell, Column, Table};
+use tributary_report::{Column, Table, TableCell};
 use tributary_types::Bitrate;
 
 /// The links.
@@ -105,10 +105,10 @@ pub(super) fn table(all: &[Throughput]) -> Table {
         Table::new(title).columns(names.into_iter().chain(Judged::columns("goodput over uncoupled")));
     for one in all {
         let names = [
-            Cell::text(world_name(one.world)),
-            Cell::text(one.contender.transport.label()),
-            Cell::text(one.contender.control),
-            Cell::number(median(&one.mbps), 2),
+            TableCell::text(world_name(one.world)),
+            TableCell::text(one.contender.transport.label()),
+            TableCell::text(one.contender.control),
+            TableCell::number(median(&one.mbps), 2),
         ];
         let ratio = one.ratio.iter().flat_map(|ratio| ratio.cells(3));
         table.push(names.into_iter().chain(ratio));

@@ -5,7 +5,7 @@ use crate::Judged;
 use crate::median;
 use serde::Serialize;
 use tributary_lab::World;
-use tributary_report::{Cell, Column, Table};
+use tributary_report::{Column, Table, TableCell};
 
 /// What limited the contender's subflows: evidence for why a ratio is below the number of subflows. A subflow that
 /// something else than its congestion window limits takes less than a TCP connection's share, whatever its congestion
@@ -97,11 +97,11 @@ pub(super) fn world_name(world: World) -> &'static str {
     }
 }
 
-fn names(share: &Share) -> [Cell; 3] {
+fn names(share: &Share) -> [TableCell; 3] {
     [
-        Cell::text(world_name(share.world)),
-        Cell::text(share.contender.transport.label()),
-        Cell::text(share.contender.control),
+        TableCell::text(world_name(share.world)),
+        TableCell::text(share.contender.transport.label()),
+        TableCell::text(share.contender.control),
     ]
 }
 
@@ -121,11 +121,11 @@ pub(super) fn table(shares: &[Share]) -> Table {
     let mut table = Table::new(title).columns(columns.chain([Column::right("rounds left out")]));
     for share in shares {
         let rates = [
-            Cell::number(median(&share.mbps), 2),
-            Cell::number(median(&share.stranger_mbps), 2),
-            Cell::number(median(&share.smaller), 2),
+            TableCell::number(median(&share.mbps), 2),
+            TableCell::number(median(&share.stranger_mbps), 2),
+            TableCell::number(median(&share.smaller), 2),
         ];
-        let left_out = Cell::number(share.left_out.len() as f64, 0);
+        let left_out = TableCell::number(share.left_out.len() as f64, 0);
         table.push(names(share).into_iter().chain(rates).chain(share.ratio.cells(3)).chain([left_out]));
     }
     table
@@ -147,13 +147,13 @@ pub(super) fn limits(shares: &[Share]) -> Table {
     for share in shares.iter().filter(|share| !share.limits.is_empty()) {
         let middle = |of: fn(&Limits) -> f64| median(&share.limits.iter().map(of).collect::<Vec<_>>());
         table.push(names(share).into_iter().chain([
-            Cell::number(middle(|limits| limits.receiver * 100.0), 1),
-            Cell::number(middle(|limits| limits.buffer * 100.0), 1),
-            Cell::number(middle(|limits| limits.application * 100.0), 1),
-            Cell::number(middle(|limits| limits.again * 100.0), 2),
-            Cell::number(middle(|limits| limits.stranger_again * 100.0), 2),
-            Cell::number(middle(|limits| limits.window), 1),
-            Cell::number(middle(|limits| limits.stranger_window), 1),
+            TableCell::number(middle(|limits| limits.receiver * 100.0), 1),
+            TableCell::number(middle(|limits| limits.buffer * 100.0), 1),
+            TableCell::number(middle(|limits| limits.application * 100.0), 1),
+            TableCell::number(middle(|limits| limits.again * 100.0), 2),
+            TableCell::number(middle(|limits| limits.stranger_again * 100.0), 2),
+            TableCell::number(middle(|limits| limits.window), 1),
+            TableCell::number(middle(|limits| limits.stranger_window), 1),
         ]));
     }
     table

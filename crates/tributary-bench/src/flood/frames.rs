@@ -20,7 +20,7 @@ use tributary_net::{Common, ConnectConfig, Key, PathConfig, Session, Stream, con
 use tributary_proto::wire::{
     Control, DeclaredLimits, SegmentHead, SegmentKind, encode_control, encode_segment_head,
 };
-use tributary_report::{Cell, Column, Table};
+use tributary_report::{Column, Table, TableCell};
 use tributary_types::{DataSeq, StreamId};
 
 use crate::daemon::{Program, failed, keygen};
@@ -312,8 +312,10 @@ impl Tables for Report {
         let columns = [Column::right("hostile frames").unit("MB/s"), Column::right("alone").unit("ms")];
         let columns = columns.into_iter().chain(Judged::columns("beside them, ms"));
         let mut table = Table::new(&title.to_lowercase()).columns(columns);
-        let names =
-            [Cell::number(crate::median(&self.taken_mb), 1), Cell::optional_number(worst(&self.alone_ms), 1)];
+        let names = [
+            TableCell::number(crate::median(&self.taken_mb), 1),
+            TableCell::optional_number(worst(&self.alone_ms), 1),
+        ];
         table.push(names.into_iter().chain(self.longest_ms.cells(1)));
         vec![table]
     }

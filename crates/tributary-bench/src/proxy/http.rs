@@ -12,7 +12,7 @@ use std::path::Path;
 use tributary_emu::{Side, VethNetwork};
 use tributary_lab::nginx::Nginx;
 use tributary_lab::process::output;
-use tributary_report::{Cell, Column, Table, stats};
+use tributary_report::{Column, Table, TableCell, stats};
 
 use crate::{BenchError, Expectation, Judged, Progress, Tables, daemon, median};
 use chain::{Chain, FILES, PATHS, Peer};
@@ -179,11 +179,12 @@ impl Tables for Report {
             Column::right("beside nginx").unit("MB"),
         ]);
         for of in &self.contestants {
-            let memory = |each: &[f64]| Cell::optional_number((!each.is_empty()).then(|| median(each)), 1);
+            let memory =
+                |each: &[f64]| TableCell::optional_number((!each.is_empty()).then(|| median(each)), 1);
             speeds.push([
-                Cell::text(&of.contestant),
-                Cell::number(median(&of.requests_per_s), 0),
-                Cell::number(median(&of.mbytes_per_s), 0),
+                TableCell::text(&of.contestant),
+                TableCell::number(median(&of.requests_per_s), 0),
+                TableCell::number(median(&of.mbytes_per_s), 0),
                 memory(&of.near_mb),
                 memory(&of.far_mb),
             ]);
@@ -192,12 +193,12 @@ impl Tables for Report {
         let mut ratios =
             Table::new("Ratios, median of the rounds' own").columns(columns.chain(Judged::columns("ratio")));
         for (what, ratio) in [("requests per second", &self.requests), ("bytes per second", &self.bytes)] {
-            ratios.push([Cell::text(what)].into_iter().chain(ratio.cells(3)));
+            ratios.push([TableCell::text(what)].into_iter().chain(ratio.cells(3)));
         }
         let columns = [Column::left("tributary, two paths")].into_iter();
         let mut memory = Table::new("Memory").columns(columns.chain(Judged::columns("measured, MB")));
         let what = "peak of the resident memory of either end, most of all rounds";
-        memory.push([Cell::text(what)].into_iter().chain(self.memory_mb.cells(1)));
+        memory.push([TableCell::text(what)].into_iter().chain(self.memory_mb.cells(1)));
         vec![speeds, ratios, memory]
     }
 }

@@ -13,7 +13,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 use tributary_cli::quantity;
 use tributary_lab::process::{Process, own_program};
-use tributary_report::{Cell, Column, Table};
+use tributary_report::{Column, Table, TableCell};
 
 /// With one flow at 1 Gbit/s: packets per second over ns-3's.
 const RATIO_AIM: Expectation = Expectation::AtLeast(20.0);
@@ -194,7 +194,7 @@ impl Report {
         let columns = [Column::left("figure")].into_iter().chain(Judged::columns("measured"));
         let mut table = Table::new("Aims").columns(columns);
         let mut push = |what: &str, judged: &Judged| {
-            table.push([Cell::text(what)].into_iter().chain(judged.cells(2)));
+            table.push([TableCell::text(what)].into_iter().chain(judged.cells(2)));
         };
         if let Some(row) = self.rates.iter().find(|row| row.cell.rate_bps == AIM_RATE) {
             push("packets over ns-3's, 1 Gbit/s", &row.ratio);
@@ -207,7 +207,7 @@ impl Report {
             ("memory per flow, kB", self.bytes_per_flow),
             ("memory per flow in ns-3, kB", self.peer_bytes_per_flow),
         ] {
-            table.push([Cell::text(what), Cell::number(bytes / 1e3, 1)]);
+            table.push([TableCell::text(what), TableCell::number(bytes / 1e3, 1)]);
         }
         table
     }
@@ -232,16 +232,16 @@ fn table(title: &str, rows: &[Row]) -> Table {
         };
         let packets: Vec<f64> = row.ours.iter().map(|run| run.data_packets as f64 / 1e3).collect();
         table.push([
-            Cell::number(row.cell.rate_bps as f64 / 1e6, 0),
-            Cell::number(f64::from(row.cell.flows), 0),
-            Cell::number(row.cell.duration.as_secs_f64(), 1),
-            Cell::number(median(&packets), 0),
-            Cell::number(row.ours_per_second / 1e3, 0),
-            Cell::number(row.peer_per_second / 1e3, 1),
-            Cell::number(row.ratio.value, 1),
-            Cell::number(row.packet_ns, 0),
-            Cell::number(megabytes(&row.ours), 1),
-            Cell::number(megabytes(&row.peers), 1),
+            TableCell::number(row.cell.rate_bps as f64 / 1e6, 0),
+            TableCell::number(f64::from(row.cell.flows), 0),
+            TableCell::number(row.cell.duration.as_secs_f64(), 1),
+            TableCell::number(median(&packets), 0),
+            TableCell::number(row.ours_per_second / 1e3, 0),
+            TableCell::number(row.peer_per_second / 1e3, 1),
+            TableCell::number(row.ratio.value, 1),
+            TableCell::number(row.packet_ns, 0),
+            TableCell::number(megabytes(&row.ours), 1),
+            TableCell::number(megabytes(&row.peers), 1),
         ]);
     }
     table

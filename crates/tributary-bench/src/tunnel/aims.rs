@@ -4,7 +4,7 @@ use super::{BARE, COTAG, CUBIC, ContestantReport, MPTCP, StreamReport};
 use crate::{Expectation, Judged};
 use serde::Serialize;
 use tributary_nodes::Coding;
-use tributary_report::{Cell, Column, Table};
+use tributary_report::{Column, Table, TableCell};
 
 /// Goodput without shaped links, Gbit/s.
 const SPEED: Expectation = Expectation::AtLeast(2.0);
@@ -80,7 +80,7 @@ pub(super) fn table(aims: &[Aim]) -> Table {
     let columns = [Column::left("what")].into_iter().chain(Judged::columns("here"));
     let mut table = Table::new("Aims; medians of the rounds").columns(columns);
     for aim in aims {
-        table.push([Cell::text(aim.what)].into_iter().chain(aim.value.cells(3)));
+        table.push([TableCell::text(aim.what)].into_iter().chain(aim.value.cells(3)));
     }
     table
 }

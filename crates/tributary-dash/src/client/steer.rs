@@ -50,14 +50,14 @@ pub struct Decision {
     /// The reason.
     pub reason: String,
     /// The paths as the controller reported them.
-    pub paths: Vec<Report>,
+    pub paths: Vec<MeasuredPath>,
     /// Level of the play buffer.
     pub buffer_s: f64,
 }
 
 /// A path's state at a decision.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct MeasuredPath {
     /// The controller's name of the path.
     pub path: String,
     /// Mean RTT; `null` if the path is not reachable.
@@ -441,7 +441,7 @@ impl LogEvent {
             let found = seen.iter().find(|(_, report)| report.path == id);
             found.map_or_else(|| format!("{id:?}"), |(path, _)| path.id.clone())
         };
-        let report = |report: &PathReport| Report {
+        let report = |report: &PathReport| MeasuredPath {
             path: name(report.path),
             rtt_ms: report.rtt.map(|rtt| rtt.as_secs_f64() * 1000.0),
             random_loss: report.loss,

@@ -4,7 +4,7 @@ use crate::result::RunResult;
 use crate::workload::Record;
 use serde::Serialize;
 use tributary_link::Scenario;
-use tributary_report::{Cell, Column, RunInfo, Table, stats};
+use tributary_report::{Column, RunInfo, Table, TableCell, stats};
 use tributary_stream::LiveRecord;
 
 /// Both measurements of one transport.
@@ -116,19 +116,19 @@ impl Outcome {
         for transport in &self.transports {
             let (live, goodput) = (transport.record(), transport.bulk.goodput.clone().unwrap_or_default());
             let in_time = format!("{}/{}", live.in_time, live.gops.len());
-            let stalls = Cell::number(f64::from(live.stalls), 0);
+            let stalls = TableCell::number(f64::from(live.stalls), 0);
             let row = [
-                Cell::text(&transport.label),
-                Cell::number(goodput.mean_mbps, 1).strong(),
-                Cell::number(goodput.p10_mbps, 1),
-                Cell::number(goodput.worst_second_mbps, 1),
-                Cell::number(goodput.mean_mbps / sum.max(1e-9) * 100.0, 0),
-                Cell::number(goodput.share_of_capacity * 100.0, 0),
-                Cell::number(transport.silence(), 0),
-                Cell::text(&in_time),
+                TableCell::text(&transport.label),
+                TableCell::number(goodput.mean_mbps, 1).strong(),
+                TableCell::number(goodput.p10_mbps, 1),
+                TableCell::number(goodput.worst_second_mbps, 1),
+                TableCell::number(goodput.mean_mbps / sum.max(1e-9) * 100.0, 0),
+                TableCell::number(goodput.share_of_capacity * 100.0, 0),
+                TableCell::number(transport.silence(), 0),
+                TableCell::text(&in_time),
                 if live.stalls == 0 { stalls.good() } else { stalls.bad() },
-                Cell::number(live.played_mbps, 1),
-                Cell::number(transport.bulk.cpu.seconds_per_gb, 1),
+                TableCell::number(live.played_mbps, 1),
+                TableCell::number(transport.bulk.cpu.seconds_per_gb, 1),
             ];
             if transport.bulk.transport == "fbdt" { table.push_highlighted(row) } else { table.push(row) }
         }

@@ -25,7 +25,7 @@ use tributary_player::dash::LADDER;
 use tributary_player::dash::play::{Counting, Qoe, Settings, Title};
 use tributary_player::engine;
 use tributary_report::stats;
-use tributary_sim::run::{Cell as Run, DashOutcome, TcpEra, TransportName};
+use tributary_sim::run::{DashOutcome, SimRun, TcpEra, TransportName};
 use tributary_sim::workload::dash::{Bandwidth, Control, DashSpec, Download};
 use tributary_types::{Bitrate, DataSize, Instant};
 
@@ -104,7 +104,7 @@ pub struct DecisionEngine;
 
 /// Settings of a cell in the simulator.
 struct Setting {
-    run: Run,
+    run: SimRun,
     spec: DashSpec,
 }
 
@@ -343,7 +343,7 @@ fn setting(cell: &Cell) -> Result<Setting, CellError> {
         control,
     };
     let bulk = WorkloadSpec::Bulk { size: None };
-    let mut run = Run::new(&network, &transport, chosen.unwrap_or(congestion), &bulk);
+    let mut run = SimRun::new(&network, &transport, chosen.unwrap_or(congestion), &bulk);
     run.options.tcp = match cell.label("tcp") {
         "" | "today" => TcpEra::Today,
         "then" if !on_sockets => TcpEra::Then,

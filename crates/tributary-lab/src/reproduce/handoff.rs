@@ -15,7 +15,7 @@ use crate::result::World;
 use tributary_link::{Direction, Moment, Scenario, WorkloadSpec};
 use tributary_player::progressive::{Film, Record, Settings};
 use tributary_report::stats;
-use tributary_sim::run::{Cell as Run, LINK_SAMPLE, PathRecord, ProgressiveOutcome, TransportName};
+use tributary_sim::run::{LINK_SAMPLE, PathRecord, ProgressiveOutcome, SimRun, TransportName};
 use tributary_sim::workload::progressive::ProgressiveSpec;
 use tributary_types::{Instant, Rng};
 
@@ -152,7 +152,7 @@ fn cut(cell: &Cell, (from, to): (f64, f64), length: Duration) -> Duration {
 }
 
 /// The film, played over the cell's network.
-fn playback(cell: &Cell) -> Result<(Run, ProgressiveSpec), CellError> {
+fn playback(cell: &Cell) -> Result<(SimRun, ProgressiveSpec), CellError> {
     let length = Duration::from_secs(cell.seconds.into());
     let ahead = match cell.label("ahead") {
         "all" => None,
@@ -178,12 +178,12 @@ fn network(cell: &Cell, length: Duration, part: (f64, f64)) -> Result<Scenario, 
 }
 
 /// A simulated run of this length.
-fn run(cell: &Cell, length: Duration, part: (f64, f64)) -> Result<Run, CellError> {
+fn run(cell: &Cell, length: Duration, part: (f64, f64)) -> Result<SimRun, CellError> {
     let network = network(cell, length, part)?;
     let transport = TransportName::find(cell.label("transport"), cell.scheduler(), &network.path_names())
         .map_err(failed)?;
     let mut run =
-        Run::new(&network, &transport, cell.label("congestion"), &WorkloadSpec::Bulk { size: None });
+        SimRun::new(&network, &transport, cell.label("congestion"), &WorkloadSpec::Bulk { size: None });
     run.options.credit = Some(CREDIT);
     Ok(run)
 }

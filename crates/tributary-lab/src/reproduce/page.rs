@@ -9,7 +9,7 @@ use super::paper::{FigureSpec, Paper, TableSpec, Take};
 use super::runner::Outcome;
 use super::sample::{Labels, filled};
 use std::collections::BTreeMap;
-use tributary_report::{Cell, Column, HtmlReport, Reproduced, Table, Verdict};
+use tributary_report::{Column, HtmlReport, Reproduced, Table, TableCell, Verdict};
 
 /// A reproduction with its paper, to be printed.
 pub struct Page<'a> {
@@ -88,8 +88,8 @@ impl<'a> Page<'a> {
         }
         let mut table = Table::new(&spec.title).columns(columns);
         for (number, at) in rows.iter().enumerate() {
-            let label = |axis: &String| Cell::text(self.paper.label(axis, &at[axis]));
-            let mut cells: Vec<Cell> = spec.rows.iter().map(label).collect();
+            let label = |axis: &String| TableCell::text(self.paper.label(axis, &at[axis]));
+            let mut cells: Vec<TableCell> = spec.rows.iter().map(label).collect();
             if shown.iter().all(|(_, values)| values[number].value.is_none()) {
                 continue;
             }
@@ -97,7 +97,7 @@ impl<'a> Page<'a> {
                 if let Some((name, subject)) = column.paper.as_ref().and_then(|paper| paper.split_once('.')) {
                     let row = spec.rows.first().map_or("", |axis| at[axis].as_str());
                     let number = self.paper.number(name, row, &filled(subject, at), self.outcome.world);
-                    cells.push(Cell::optional_number(number, column.digits));
+                    cells.push(TableCell::optional_number(number, column.digits));
                 }
                 cells.push(number_cell(values[number], column.digits, column.interval));
             }
@@ -237,14 +237,14 @@ fn file_name(name: &str, at: &Labels) -> String {
     std::iter::once(name.to_owned()).chain(values).collect::<Vec<_>>().join("-")
 }
 
-fn number_cell(measured: Measured, digits: usize, with_interval: bool) -> Cell {
+fn number_cell(measured: Measured, digits: usize, with_interval: bool) -> TableCell {
     match (measured.value, measured.interval) {
         (Some(value), _) if with_interval && measured.deterministic => {
-            Cell::text(&format!("{value:.digits$}, deterministic"))
+            TableCell::text(&format!("{value:.digits$}, deterministic"))
         }
         (Some(value), Some(i)) if with_interval && i.low < i.high => {
-            Cell::text(&format!("{value:.digits$} [{:.digits$}, {:.digits$}]", i.low, i.high))
+            TableCell::text(&format!("{value:.digits$} [{:.digits$}, {:.digits$}]", i.low, i.high))
         }
-        (value, _) => Cell::optional_number(value, digits),
+        (value, _) => TableCell::optional_number(value, digits),
     }
 }

@@ -4,7 +4,7 @@
 use super::groups::{Group, Spread};
 use crate::reproduce::{Labels, Outcome};
 use tributary_report::{
-    Bars, Cell, Column, HtmlReport, Interval, KeyFigure, RunInfo, Table, Tone, plot::Bar,
+    Bars, Column, HtmlReport, Interval, KeyFigure, RunInfo, Table, TableCell, Tone, plot::Bar,
 };
 
 /// The product's scheduler.
@@ -241,15 +241,15 @@ impl<'a> Page<'a> {
         for line in &self.lines {
             let best = self.best(line, measure);
             let top = best.map_or(f64::NAN, |(_, spread)| spread.mean);
-            let mut row = vec![Cell::text(&line.condition()), Cell::text(&line.congestion)];
+            let mut row = vec![TableCell::text(&line.condition()), TableCell::text(&line.congestion)];
             for transport in &self.transports {
                 let mean = self.spread(line, transport, measure).map(|spread| spread.mean);
-                let cell = Cell::optional_number(mean, 1);
+                let cell = TableCell::optional_number(mean, 1);
                 row.push(if mean == Some(top) { cell.strong() } else { cell });
             }
             let (seeds, failed) = self.counts(line);
-            row.push(Cell::text(best.map_or("–", |(name, _)| name)));
-            row.extend([Cell::text(&seeds.to_string()), Cell::text(&failed.to_string())]);
+            row.push(TableCell::text(best.map_or("–", |(name, _)| name)));
+            row.extend([TableCell::text(&seeds.to_string()), TableCell::text(&failed.to_string())]);
             table.push(row);
         }
         table
@@ -273,14 +273,14 @@ impl<'a> Page<'a> {
         ]);
         for standing in &lost {
             table.push([
-                Cell::text(&standing.line.condition()),
-                Cell::text(&standing.line.congestion),
-                Cell::text(standing.measure),
-                Cell::number(standing.hero, 1),
-                Cell::text(&standing.winner),
-                Cell::number(standing.best, 1).strong(),
-                Cell::number(standing.behind(), 1),
-                Cell::text(if standing.clear { "apart" } else { "touch, or none" }),
+                TableCell::text(&standing.line.condition()),
+                TableCell::text(&standing.line.congestion),
+                TableCell::text(standing.measure),
+                TableCell::number(standing.hero, 1),
+                TableCell::text(&standing.winner),
+                TableCell::number(standing.best, 1).strong(),
+                TableCell::number(standing.behind(), 1),
+                TableCell::text(if standing.clear { "apart" } else { "touch, or none" }),
             ]);
         }
         table

@@ -5,7 +5,7 @@ use super::groups::{self, Group};
 use crate::reproduce::Outcome;
 use parquet::errors::ParquetError;
 use serde_json::{Value, json};
-use tributary_report::{Cell, Column, Table};
+use tributary_report::{Column, Table, TableCell};
 
 /// Metrics of the table for the terminal, at most.
 const SHOWN: usize = 6;
@@ -83,13 +83,13 @@ pub fn text(outcome: &Outcome) -> String {
     let mut table = Table::new(&format!("{name}: means over the seeds, 95 % intervals")).columns(columns);
     for group in &groups {
         let number = |name: &&str| {
-            Cell::optional(group.spread(name).map(|spread| match spread.interval {
+            TableCell::optional(group.spread(name).map(|spread| match spread.interval {
                 Some(interval) => format!("{:.1} [{:.1}, {:.1}]", spread.mean, interval.low, interval.high),
                 None => format!("{:.1}", spread.mean),
             }))
         };
-        let labels = axes.iter().map(|axis| Cell::text(&value(group, axis)));
-        let seeds = Cell::text(&group.runs.len().to_string());
+        let labels = axes.iter().map(|axis| TableCell::text(&value(group, axis)));
+        let seeds = TableCell::text(&group.runs.len().to_string());
         table.push(labels.chain([seeds]).chain(names.iter().map(number)));
     }
     let tally = outcome.tally;

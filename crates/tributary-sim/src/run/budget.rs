@@ -3,7 +3,7 @@
 use tributary_link::{Direction, WorkloadSpec};
 use tributary_types::Instant;
 
-use super::Cell;
+use super::SimRun;
 
 /// Bytes of a full packet.
 const PACKET_BYTES: u64 = 1500;
@@ -14,8 +14,8 @@ const TIMERS: u64 = 50_000;
 
 /// Number of full packets that all links together can carry in the run.
 #[must_use]
-pub fn expected_packets(cell: &Cell) -> u64 {
-    let scenario = &cell.scenario;
+pub fn expected_packets(run: &SimRun) -> u64 {
+    let scenario = &run.scenario;
     let end = Instant::ZERO + scenario.duration;
     let mut bytes = 0_u64;
     for path in 0..scenario.paths.len() {
@@ -28,18 +28,18 @@ pub fn expected_packets(cell: &Cell) -> u64 {
             // Generated traffic and TCP flows cannot exceed the rate of their link. A generator may offer
             // more, and a packet that does not fit costs an event too.
             let link = scenario.link_config_at(place, source.direction).capacity(Instant::ZERO, end);
-            bytes = bytes.saturating_add(link.as_bytes().max(offered(cell, index)));
+            bytes = bytes.saturating_add(link.as_bytes().max(offered(run, index)));
         }
     }
     bytes / PACKET_BYTES
 }
 
 /// Most bytes of a background generator, as full packets: small packets count as full ones.
-fn offered(cell: &Cell, index: usize) -> u64 {
+fn offered(run: &SimRun, index: usize) -> u64 {
     use tributary_link::BackgroundKind::{Constant, OnOff, Poisson};
-    match &cell.scenario.background[index].kind {
+    match &run.scenario.background[index].kind {
         Constant { rate, packet } | OnOff { rate, packet, .. } | Poisson { rate, packet } => {
-            let bytes = rate.size_in(cell.scenario.duration).as_bytes();
+            let bytes = rate.size_in(run.scenario.duration).as_bytes();
             (bytes / packet.as_bytes().max(1)).saturating_mul(PACKET_BYTES)
         }
         tributary_link::BackgroundKind::Tcp { .. } => 0,
@@ -48,13 +48,13 @@ fn offered(cell: &Cell, index: usize) -> u64 {
 
 /// The event budget of a run if its caller sets none.
 #[must_use]
-pub fn least_budget(cell: &Cell) -> u64 {
-    let connections = u64::from(cell.options.connections) * cell.workloads.len() as u64;
-    let seconds = cell.scenario.duration.as_secs() + 1;
+pub fn least_budget(run: &SimRun) -> u64 {
+    let connections = u64::from(run.options.connections) * run.workloads.len() as u64;
+    let seconds = run.scenario.duration.as_secs() + 1;
     let timers = TIMERS.saturating_mul(seconds).saturating_mul(connections);
-    let messages: u64 = cell.workloads.iter().map(|workload| messages(workload, seconds)).sum();
-    expected_packets(cell)
-        .saturating_add(messages.saturating_mul(u64::from(cell.options.connections)))
+    let messages: u64 = run.workloads.iter().map(|workload| messages(workload, seconds)).sum();
+    expected_packets(run)
+        .saturating_add(messages.saturating_mul(u64::from(run.options.connections)))
         .saturating_mul(EVENTS_PER_PACKET)
         .saturating_add(timers)
         .saturating_add(1_000_000)

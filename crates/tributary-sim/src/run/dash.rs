@@ -1,4 +1,4 @@
-//! A run whose one client plays a DASH title in place of the cell's workloads.
+//! A run whose one client plays a DASH title in place of the run's workloads.
 
 mod bandwidth;
 mod probe;
@@ -13,7 +13,7 @@ use tributary_types::{Instant, Rng};
 
 use super::assembly::{Assembly, Blueprint};
 use super::topology::Topology;
-use super::{Cell, RunError, TransportName, background, least_budget};
+use super::{RunError, SimRun, TransportName, background, least_budget};
 use crate::id::HostId;
 use crate::transport::Endpoint;
 use crate::workload::dash::{Connection, Control, DashClient, DashServer, DashSpec, Download, Requests};
@@ -45,7 +45,7 @@ pub struct DashOutcome {
     pub path_changes: u32,
     /// Connections that took the place of one that was given up.
     pub reconnects: u32,
-    /// Hash of the event log: the same for the same cell and playback on every machine.
+    /// Hash of the event log: the same for the same run and playback on every machine.
     pub hash: u64,
     /// Events that happened.
     pub events_total: u64,
@@ -60,7 +60,7 @@ struct Kind {
 
 /// A run in progress.
 struct Playback<'a> {
-    cell: &'a Cell,
+    run: &'a SimRun,
     world: World,
     topology: Topology,
     client: HostId,
@@ -70,8 +70,8 @@ struct Playback<'a> {
     made: u32,
 }
 
-impl Cell {
-    /// Lets a viewer watch a DASH title on this cell's transport, for this scenario's duration.
+impl SimRun {
+    /// Lets a viewer watch a DASH title on this run's transport, for this scenario's duration.
     ///
     /// # Errors
     /// [`RunError`]; a transport that merely performs badly is an outcome.
@@ -86,7 +86,7 @@ impl Cell {
         let player = DashClient::new(spec.settings, spec.title.clone(), rule);
         world.place_host(client, Box::new(player));
         let kind = Kind { transport: self.transport.clone(), congestion: self.congestion.clone() };
-        let mut playback = Playback { cell: self, world, topology, client, kind, made: 0 };
+        let mut playback = Playback { run: self, world, topology, client, kind, made: 0 };
         let mut steer = Steer::new(spec, &mut playback);
         playback.play(spec, &mut steer)?;
         Ok(playback.outcome(steer))
@@ -111,7 +111,7 @@ fn refused(field: &'static str, problem: String) -> RunError {
 
 impl Playback<'_> {
     fn play(&mut self, spec: &DashSpec, steer: &mut Steer) -> Result<(), RunError> {
-        let end = Instant::ZERO + self.cell.scenario.duration;
+        let end = Instant::ZERO + self.run.scenario.duration;
         let mut now = spec.from.min(end);
         self.world.run_until(now)?;
         let connections = steer.begin(now, self)?;
@@ -131,19 +131,19 @@ impl Playback<'_> {
 
     /// A connection, with its server in place.
     fn connection(&mut self, kind: &Kind) -> Result<Connection, RunError> {
-        let Self { cell, world, topology, client, .. } = self;
+        let Self { run, world, topology, client, .. } = self;
         let server = world.reserve_host();
-        let used = kind.transport.paths(&cell.scenario.path_names());
+        let used = kind.transport.paths(&run.scenario.path_names());
         let paths: Vec<_> = used
             .into_iter()
-            .map(|path| topology.ways(&cell.scenario, path, world, (*client, server)))
+            .map(|path| topology.ways(&run.scenario, path, world, (*client, server)))
             .collect();
-        let seed = Rng::new(cell.scenario.seed).child("connections").child(&self.made.to_string()).next_u64();
+        let seed = Rng::new(run.scenario.seed).child("connections").child(&self.made.to_string()).next_u64();
         self.made += 1;
         let blueprint = Blueprint {
             choice: &kind.transport,
             congestion: &kind.congestion,
-            options: &cell.options,
+            options: &run.options,
             seed,
             early: false,
             paths: paths.clone(),

@@ -6,7 +6,7 @@ use tributary_types::Instant;
 
 use super::topology::Topology;
 use super::trace::{Recorder, Trace};
-use super::{Cell, Pair};
+use super::{Pair, SimRun};
 use crate::transport::{Counters, Endpoint};
 use crate::workload::{ArrivalSeries, Client, FlowRecord};
 use crate::world::World;
@@ -48,7 +48,7 @@ pub struct Outcome {
     pub links: Vec<LinkReport>,
     /// Whether every packet is accounted for exactly once on every link.
     pub conserved: bool,
-    /// Hash of the event log: the same for the same cell on every machine.
+    /// Hash of the event log: the same for the same run on every machine.
     pub hash: u64,
     /// Events that happened.
     pub events: u64,
@@ -60,13 +60,13 @@ pub struct Outcome {
 
 impl Outcome {
     pub(super) fn read(
-        cell: &Cell,
+        run: &SimRun,
         world: &World,
         topology: &Topology,
         pairs: &[Pair],
         recorder: Recorder,
     ) -> Self {
-        let end = Instant::ZERO + cell.scenario.duration;
+        let end = Instant::ZERO + run.scenario.duration;
         let links: Vec<LinkReport> = topology
             .links
             .iter()
@@ -79,7 +79,7 @@ impl Outcome {
             })
             .collect();
         Self {
-            duration: cell.scenario.duration,
+            duration: run.scenario.duration,
             connections: pairs.iter().map(|pair| connection(world, *pair, end)).collect(),
             conserved: links.iter().all(|link| link.stats.is_conserved()),
             links,

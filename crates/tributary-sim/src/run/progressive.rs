@@ -1,4 +1,4 @@
-//! A run with one connection that carries a progressive video instead of the cell's workloads.
+//! A run with one connection that carries a progressive video instead of the run's workloads.
 
 use tributary_link::{Direction, LinkPlace};
 use tributary_player::progressive::Record;
@@ -6,7 +6,7 @@ use tributary_types::{Instant, Rng};
 
 use super::assembly::Assembly;
 use super::topology::{RouteMap, Topology};
-use super::{Cell, LINK_SAMPLE, Pair, Place, RunError, background, least_budget};
+use super::{LINK_SAMPLE, Pair, RunError, SimRun, Wiring, background, least_budget};
 use crate::id::LinkId;
 use crate::transport::{Counters, Endpoint};
 use crate::workload::ArrivalSeries;
@@ -33,7 +33,7 @@ pub struct ProgressiveOutcome {
     pub paths: Vec<PathRecord>,
     /// Counters of the server's end of the transport.
     pub server: Counters,
-    /// Hash of the event log: the same for the same cell and playback on every machine.
+    /// Hash of the event log: the same for the same run and playback on every machine.
     pub hash: u64,
     /// Events that happened.
     pub events: u64,
@@ -49,8 +49,8 @@ struct Watch {
     only: Option<u8>,
 }
 
-impl Cell {
-    /// Simulates a playback: one connection of this cell's transport for the duration of the scenario, with a
+impl SimRun {
+    /// Simulates a playback: one connection of this run's transport for the duration of the scenario, with a
     /// progressive video in place of the workloads.
     ///
     /// # Errors
@@ -62,9 +62,9 @@ impl Cell {
         let mut routes = RouteMap::default();
         let pair = Pair { client: world.reserve_host(), server: world.reserve_host() };
         let rng = Rng::new(self.scenario.seed).child("connections").child("0");
-        let place =
-            Place { world: &mut world, topology: &topology, routes: &mut routes, number: 0, early: false };
-        let Assembly { client, server } = self.assemble(place, pair, &rng)?;
+        let wiring =
+            Wiring { world: &mut world, topology: &topology, routes: &mut routes, number: 0, early: false };
+        let Assembly { client, server } = self.assemble(wiring, pair, &rng)?;
         let (viewer, file) = progressive(*spec);
         world.place_host(pair.client, Box::new(Endpoint::new(client, Box::new(viewer))));
         world.place_host(pair.server, Box::new(Endpoint::new(server, Box::new(file))));
@@ -92,10 +92,10 @@ impl Cell {
 }
 
 impl Watch {
-    fn new(cell: &Cell, topology: &Topology) -> Self {
-        let count = cell.scenario.paths.len();
+    fn new(run: &SimRun, topology: &Topology) -> Self {
+        let count = run.scenario.paths.len();
         let link = |path| topology.link(LinkPlace::Path(path), Direction::Down);
-        let only = match cell.transport.paths(&cell.scenario.path_names())[..] {
+        let only = match run.transport.paths(&run.scenario.path_names())[..] {
             [path] => Some(path as u8),
             _ => None,
         };

@@ -5,7 +5,7 @@ use tributary_link::{LinkEvent, LinkStats};
 use tributary_types::Instant;
 
 use super::topology::Topology;
-use super::{Cell, LINK_SAMPLE, Pair};
+use super::{LINK_SAMPLE, Pair, SimRun};
 use crate::id::LinkId;
 use crate::transport::{Endpoint, PathSample};
 use crate::world::World;
@@ -63,9 +63,9 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub fn new(cell: &Cell, topology: &Topology) -> Self {
-        let (scenario, trace) = (&cell.scenario, cell.options.trace);
-        let only = match cell.transport.paths(&scenario.path_names())[..] {
+    pub fn new(run: &SimRun, topology: &Topology) -> Self {
+        let (scenario, trace) = (&run.scenario, run.options.trace);
+        let only = match run.transport.paths(&scenario.path_names())[..] {
             [path] => Some(path as u8),
             _ => None,
         };

@@ -2,7 +2,7 @@
 
 use crate::tiled::{SlotRecord, TiledRecord};
 use serde::{Deserialize, Serialize};
-use tributary_report::{Cell, Column, Table};
+use tributary_report::{Column, Table, TableCell};
 use tributary_tiles::TiledVideo;
 use tributary_video::metrics::{MOST_DB, Summary};
 use tributary_video::rd::Concealment;
@@ -266,21 +266,21 @@ pub fn table(results: &[&TiledResult]) -> Table {
     ]);
     for result in results {
         let quality = result.quality.as_ref();
-        let number = |of: fn(&Quality) -> f64, digits| Cell::optional_number(quality.map(of), digits);
+        let number = |of: fn(&Quality) -> f64, digits| TableCell::optional_number(quality.map(of), digits);
         table.push([
-            Cell::text(&result.allocator),
-            Cell::text(&result.transport),
-            Cell::text(concealment(result.concealment)),
+            TableCell::text(&result.allocator),
+            TableCell::text(&result.transport),
+            TableCell::text(concealment(result.concealment)),
             number(|q| q.viewport.mean_db, 1).strong(),
             number(|q| q.viewport.pooled_db, 1),
             number(|q| q.viewport.worst_db, 1),
             number(|q| q.late_percent, 2),
             number(|q| q.left_out_percent, 2),
             number(|q| q.ws.mean_db, 1),
-            Cell::number(result.load.planned_mbps, 1),
-            Cell::number(result.load.in_time_mbps, 1),
-            Cell::optional_number(result.start_up_ms, 0),
-            Cell::optional_number(quality.and_then(|q| q.motion.mean_ms), 0),
+            TableCell::number(result.load.planned_mbps, 1),
+            TableCell::number(result.load.in_time_mbps, 1),
+            TableCell::optional_number(result.start_up_ms, 0),
+            TableCell::optional_number(quality.and_then(|q| q.motion.mean_ms), 0),
         ]);
     }
     table

@@ -2,7 +2,8 @@
 //! sentences are measured.
 
 use tributary_report::{
-    Cell, Column, HtmlReport, KeyFigure, Layout, Media, Plot, RunInfo, Series, Table, TimeSeries, plot::Tone,
+    Column, HtmlReport, KeyFigure, Layout, Media, Plot, RunInfo, Series, Table, TableCell, TimeSeries,
+    plot::Tone,
 };
 use tributary_video::metrics::psnr_db;
 
@@ -228,10 +229,10 @@ fn tiles(results: &[&TiledResult]) -> Table {
     for result in results {
         let load = result.load;
         let motion = result.quality.as_ref().map(|quality| quality.motion);
-        let count = |value: u64| Cell::number(value as f64, 0);
-        let moved = |of: fn(&super::Motion) -> f64| Cell::optional_number(motion.as_ref().map(of), 0);
+        let count = |value: u64| TableCell::number(value as f64, 0);
+        let moved = |of: fn(&super::Motion) -> f64| TableCell::optional_number(motion.as_ref().map(of), 0);
         table.push([
-            Cell::text(&name(result)),
+            TableCell::text(&name(result)),
             count(load.tiles_planned),
             count(load.tiles_in_time),
             count(load.tiles_late),
@@ -240,7 +241,7 @@ fn tiles(results: &[&TiledResult]) -> Table {
             moved(|m| f64::from(m.came)),
             moved(|m| f64::from(m.good_at_once)),
             moved(|m| f64::from(m.left_before)),
-            Cell::optional_number(motion.and_then(|m| m.p95_ms), 0),
+            TableCell::optional_number(motion.and_then(|m| m.p95_ms), 0),
         ]);
     }
     table

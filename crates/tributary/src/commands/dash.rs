@@ -19,7 +19,7 @@ use tributary_dash::tls::Identity;
 use tributary_net::privileges::{Needs, Privileges};
 use tributary_net::transport::{Certificates, TransportConfig, TransportName};
 use tributary_net::{Common, Keys};
-use tributary_report::{Cell, Column, Table};
+use tributary_report::{Column, Table, TableCell};
 
 /// MPEG-DASH: package a video, serve it, play it.
 #[derive(Debug, Subcommand)]
@@ -265,10 +265,10 @@ fn table(made: &Package) -> Table {
     let mut table =
         Table::new(&title).columns(columns.map(|(heading, unit)| Column::right(heading).unit(unit)));
     for one in &made.representations {
-        let kbps = |bps: u64| Cell::number(bps as f64 / 1000.0, 0);
-        let pixels = |side: u32| Cell::number(f64::from(side), 0);
+        let kbps = |bps: u64| TableCell::number(bps as f64 / 1000.0, 0);
+        let pixels = |side: u32| TableCell::number(f64::from(side), 0);
         table.push([
-            Cell::text(&one.id),
+            TableCell::text(&one.id),
             kbps(one.nominal_bps),
             kbps(one.actual_bps),
             pixels(one.width),

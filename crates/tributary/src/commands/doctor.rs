@@ -7,7 +7,7 @@ use checks::{Machine, State, examine, names};
 use clap::Args;
 use std::process::ExitCode;
 use tributary_cli::output;
-use tributary_report::{Cell, Column, Table};
+use tributary_report::{Column, Table, TableCell};
 
 /// Say what this machine can and cannot do for Tributary, and how to mend it. Changes nothing.
 #[derive(Debug, Args)]
@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<ExitCode> {
         let mut table = Table::new("").columns(columns.map(Column::left));
         for finding in &findings {
             let cells = [finding.check, finding.state.word(), &finding.found, finding.needed_by];
-            table.push(cells.map(Cell::text));
+            table.push(cells.map(TableCell::text));
         }
         output::line(table.to_text().trim_end())?;
         for finding in &findings {

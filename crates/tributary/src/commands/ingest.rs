@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tributary_cli::{Progress, output, quantity};
-use tributary_report::{Cell, Column, Table};
+use tributary_report::{Column, Table, TableCell};
 use tributary_tiles::ingest::{self, Estimate, IngestError, Prepared, Settings, Stage, Watch};
 use tributary_tiles::{FrameRate, Record, TiledVideo};
 use tributary_video::metrics::psnr_db;
@@ -271,7 +271,7 @@ fn table(video: &TiledVideo, qualities: &[Quality]) -> Table {
             (of.overhead * 100.0, 1),
             (of.untiled_psnr_db - of.compared_psnr_db, 2),
         ];
-        table.push(numbers.map(|(number, decimals)| Cell::number(number, decimals)));
+        table.push(numbers.map(|(number, decimals)| TableCell::number(number, decimals)));
     }
     table
 }

@@ -1,7 +1,7 @@
 //! The report about head movement and sound beside live video. All numbers in its sentences are measured.
 
 use tributary_report::plot::Bar;
-use tributary_report::{Bars, Cdf, Cell as Field, Column, HtmlReport, KeyFigure, RunInfo, Table, Tone};
+use tributary_report::{Bars, Cdf, Column, HtmlReport, KeyFigure, RunInfo, Table, TableCell, Tone};
 
 use crate::messages::MessageRecord;
 
@@ -44,17 +44,18 @@ pub(super) fn table(rows: &[Row<'_>]) -> Table {
     ]);
     for row in rows {
         for flow in row.flows {
-            let number = |value| if flow.arrived > 0 { Field::number(value, 1) } else { Field::text("–") };
+            let number =
+                |value| if flow.arrived > 0 { TableCell::number(value, 1) } else { TableCell::text("–") };
             let cells = [
-                Field::text(&row.label),
-                Field::text(&flow.name),
+                TableCell::text(&row.label),
+                TableCell::text(&flow.name),
                 number(flow.p50_ms),
                 number(flow.p95_ms),
                 number(flow.p99_ms),
                 number(flow.longest_ms),
-                Field::number(flow.arrived_percent(), 1),
-                Field::number(row.played_mbps, 1),
-                Field::number(f64::from(row.stalls), 0),
+                TableCell::number(flow.arrived_percent(), 1),
+                TableCell::number(row.played_mbps, 1),
+                TableCell::number(f64::from(row.stalls), 0),
             ];
             if row.transport == OURS { table.push_highlighted(cells) } else { table.push(cells) }
         }

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use tributary_link::Direction::Down;
 use tributary_link::{Scenario, WorkloadSpec};
-use tributary_sim::run::{Cell, RunError, TransportName};
+use tributary_sim::run::{RunError, SimRun, TransportName};
 use tributary_types::{Bitrate, Instant};
 
 use super::OwsError;
@@ -89,9 +89,9 @@ impl Scene {
 ///
 /// # Errors
 /// The transport does not exist.
-pub(super) fn cell(scenario: &Scenario, transport: &str) -> Result<Cell, OwsError> {
+pub(super) fn cell(scenario: &Scenario, transport: &str) -> Result<SimRun, OwsError> {
     let choice = TransportName::find(transport, None, &scenario.path_names()).map_err(RunError::from)?;
-    Ok(Cell::new(scenario, &choice, CONGESTION, &WorkloadSpec::Bulk { size: None }))
+    Ok(SimRun::new(scenario, &choice, CONGESTION, &WorkloadSpec::Bulk { size: None }))
 }
 
 /// Capacity of both radios in line of sight, bytes per second.

@@ -74,7 +74,7 @@ pub(super) struct Steer {
 
 impl Steer {
     pub fn new(spec: &DashSpec, playback: &mut Playback<'_>) -> Self {
-        let paths = playback.cell.scenario.paths.len();
+        let paths = playback.run.scenario.paths.len();
         let who = match &spec.control {
             Control::None => Who::Nobody,
             Control::Engine { settings, quic } => Who::Engine(Box::new(Controlled {
@@ -115,7 +115,7 @@ impl Steer {
                 }
             }
             if controlled.prepared {
-                for path in (0..playback.cell.scenario.paths.len() as u8).map(PathId) {
+                for path in (0..playback.run.scenario.paths.len() as u8).map(PathId) {
                     kinds.push(controlled.kind(&Transport::Quic(path), playback)?);
                 }
             }
@@ -161,18 +161,18 @@ impl Steer {
 impl Controlled {
     /// Settings of the connections of a transport that the engine chose.
     fn kind(&self, transport: &Transport, playback: &Playback<'_>) -> Result<Kind, RunError> {
-        let names = playback.cell.scenario.path_names();
+        let names = playback.run.scenario.path_names();
         let find = |name: &str| {
             TransportName::find(name, None, &names)
                 .map_err(|unknown| refused("transport", unknown.to_string()))
         };
         let (transport, congestion) = match transport {
-            Transport::Tcp => (TransportName::Tcp(None), playback.cell.congestion.as_str()),
+            Transport::Tcp => (TransportName::Tcp(None), playback.run.congestion.as_str()),
             Transport::Quic(path) => {
                 let name = names.get(usize::from(path.0)).map(|name| (*name).to_owned());
                 (TransportName::Quic(name), self.quic.as_str())
             }
-            Transport::Mptcp(_) => (playback.cell.transport.clone(), playback.cell.congestion.as_str()),
+            Transport::Mptcp(_) => (playback.run.transport.clone(), playback.run.congestion.as_str()),
             Transport::MultipathQuic(_) => (find("mpquic")?, self.quic.as_str()),
             Transport::Session(_) => (find(SESSION)?, SESSION_CONGESTION),
         };
@@ -267,10 +267,10 @@ fn rates(playback: &Playback<'_>) -> Vec<(u8, f64)> {
 
 /// Hosts that send probes on each path and answer them.
 fn place_probes(playback: &mut Playback<'_>, paths: usize) -> HostId {
-    let Playback { cell, world, topology, .. } = playback;
+    let Playback { run, world, topology, .. } = playback;
     let (prober, echo) = (world.reserve_host(), world.reserve_host());
     let ways: Vec<SubflowPath> =
-        (0..paths).map(|path| topology.ways(&cell.scenario, path, world, (prober, echo))).collect();
+        (0..paths).map(|path| topology.ways(&run.scenario, path, world, (prober, echo))).collect();
     world.place_host(prober, Box::new(Prober::new(&ways)));
     world.place_host(echo, Box::new(Echo { ways }));
     prober

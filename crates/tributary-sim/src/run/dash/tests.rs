@@ -45,7 +45,7 @@ fn play_with(scenario: &Scenario, transport: &str, control: Control, settings: S
         from: Instant::from_millis(1000),
         control,
     };
-    Cell::new(scenario, &choice, congestion, &WorkloadSpec::Bulk { size: None }).run_dash(&spec).unwrap()
+    SimRun::new(scenario, &choice, congestion, &WorkloadSpec::Bulk { size: None }).run_dash(&spec).unwrap()
 }
 
 fn with_engine(scenario: &Scenario, settings: engine::Settings) -> DashOutcome {
@@ -228,8 +228,8 @@ fn control_needs_mptcp_and_paths_that_stay() {
             from: Instant::ZERO,
             control,
         };
-        let cell = Cell::new(scenario, &choice, "cubic", &WorkloadSpec::Bulk { size: None });
-        cell.run_dash(&spec).unwrap_err().to_string()
+        let run = SimRun::new(scenario, &choice, "cubic", &WorkloadSpec::Bulk { size: None });
+        run.run_dash(&spec).unwrap_err().to_string()
     };
     let bandwidth = Control::Bandwidth(Bandwidth::default());
     assert!(refused(&scenario, "fbdt", bandwidth).contains("take mptcp"));

@@ -22,22 +22,22 @@ fn long() -> ProgressiveSpec {
     ProgressiveSpec { film: Film::paper(), settings: Settings::default() }
 }
 
-fn cell(transport: &str, cut: bool) -> Cell {
+fn run(transport: &str, cut: bool) -> SimRun {
     let mut scenario = Scenario::builtin("wifi-wifi-limited").unwrap();
     scenario.duration = Duration::from_secs(SECONDS);
     if cut {
         scenario.paths[0].dead = vec![(Moment::At(Duration::from_secs(CUT)), Moment::Share(1.0))];
     }
     let choice = TransportName::find(transport, None, &scenario.path_names()).unwrap();
-    Cell::new(&scenario, &choice, "cubic", &WorkloadSpec::Bulk { size: None })
+    SimRun::new(&scenario, &choice, "cubic", &WorkloadSpec::Bulk { size: None })
 }
 
 #[test]
 fn a_film_is_played_to_its_end_over_every_kind_of_transport() {
     for transport in ["mptcp/min-rtt", "mptcp", "fbdt", "wifi", "mpquic"] {
         let congestion = if transport == "mpquic" { "quic-cubic" } else { "lia" };
-        let cell = Cell { congestion: congestion.to_owned(), ..cell(transport, false) };
-        let outcome = cell.run_progressive(&spec()).unwrap();
+        let run = SimRun { congestion: congestion.to_owned(), ..run(transport, false) };
+        let outcome = run.run_progressive(&spec()).unwrap();
         let record = outcome.record.unwrap();
         assert!(record.ended && record.shown == 250, "{transport}: {record:?}");
         assert_eq!((record.discards, record.underflows, record.stalls), (0, 0, 0), "{transport}");
@@ -50,9 +50,9 @@ fn a_film_is_played_to_its_end_over_every_kind_of_transport() {
 #[test]
 fn the_same_playback_twice_is_the_same() {
     for transport in ["mptcp/greedy-sticky", "fbdt"] {
-        let once = || cell(transport, true).run_progressive(&long()).unwrap();
+        let once = || run(transport, true).run_progressive(&long()).unwrap();
         assert_eq!(once(), once());
-        let other = Cell { scenario: cell(transport, true).scenario.with_seed(2), ..cell(transport, true) };
+        let other = SimRun { scenario: run(transport, true).scenario.with_seed(2), ..run(transport, true) };
         assert_ne!(once().hash, other.run_progressive(&long()).unwrap().hash);
     }
 }
@@ -60,7 +60,7 @@ fn the_same_playback_twice_is_the_same() {
 #[test]
 fn a_cut_path_carries_nothing_more_and_the_other_carries_the_film() {
     for transport in ["mptcp/min-rtt", "mptcp/greedy-sticky", "fbdt"] {
-        let outcome = cell(transport, true).run_progressive(&long()).unwrap();
+        let outcome = run(transport, true).run_progressive(&long()).unwrap();
         // Data in flight at the cut arrives in the first step.
         let after =
             |path: usize| outcome.paths[path].delivered[CUT as usize * STEPS + 1..].iter().sum::<u64>();
@@ -74,7 +74,7 @@ fn a_cut_path_carries_nothing_more_and_the_other_carries_the_film() {
 
 #[test]
 fn nothing_is_shown_after_the_only_path_is_cut() {
-    let outcome = cell("wifi", true).run_progressive(&long()).unwrap();
+    let outcome = run("wifi", true).run_progressive(&long()).unwrap();
     let record = outcome.record.unwrap();
     assert_eq!((record.underflows, record.stalls, record.discards), (1, 1, 25), "{record:?}");
     assert!(record.stalled > Duration::from_secs(5), "{record:?}");
@@ -90,7 +90,7 @@ fn nothing_is_shown_after_the_only_path_is_cut() {
 
 #[test]
 fn a_full_player_slows_the_server_to_the_films_bitrate() {
-    let outcome = cell("mptcp/min-rtt", false).run_progressive(&long()).unwrap();
+    let outcome = run("mptcp/min-rtt", false).run_progressive(&long()).unwrap();
     let read: u64 = outcome.arrivals.bins.iter().sum();
     let shown = Film::paper().bytes_of(outcome.record.unwrap().shown);
     // A second and a picture ahead of what is shown, and headers.
@@ -103,6 +103,6 @@ fn a_full_player_slows_the_server_to_the_films_bitrate() {
 
 #[test]
 fn impossible_settings_are_refused() {
-    let wrong = Cell { congestion: "fast".to_owned(), ..cell("fbdt", false) };
+    let wrong = SimRun { congestion: "fast".to_owned(), ..run("fbdt", false) };
     assert!(wrong.run_progressive(&spec()).unwrap_err().to_string().contains("`fast`"));
 }

@@ -14,7 +14,7 @@ use tributary_video::tiles::TileGrid;
 use tributary_video::viewport::FieldOfView;
 
 use super::*;
-use crate::run::{Cell, TiledOutcome, TransportName};
+use crate::run::{SimRun, TiledOutcome, TransportName};
 
 const TILES: usize = 8;
 
@@ -39,10 +39,10 @@ fn watch(scene: &str, transport: &str, (name, plans): (&str, u16), sizes: [u64; 
     let mut scenario = Scenario::builtin(scene).unwrap();
     scenario.duration = Duration::from_millis(4000);
     let choice = TransportName::find(transport, None, &scenario.path_names()).unwrap();
-    let cell = Cell::new(&scenario, &choice, "cubic", &WorkloadSpec::Bulk { size: None });
+    let run = SimRun::new(&scenario, &choice, "cubic", &WorkloadSpec::Bulk { size: None });
     let settings = PlayerSettings { seconds: Some(3), assumed: Bitrate::from_mbps(100), plans };
     let from = Instant::from_millis(300);
-    cell.run_tiled(TiledSpec { table: table(sizes), settings, planner, from }).unwrap()
+    run.run_tiled(TiledSpec { table: table(sizes), settings, planner, from }).unwrap()
 }
 
 #[test]
