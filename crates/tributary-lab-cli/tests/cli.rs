@@ -4,10 +4,9 @@
 mod simulator;
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::process::{Command, Output};
 use tempfile::TempDir;
-use tributary_testing::not_run;
+use tributary_testing::{not_run, text};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tributary-lab");
 
@@ -21,22 +20,8 @@ fn output(arguments: &[&str]) -> Output {
     lab(arguments).output().expect("the program starts")
 }
 
-/// Asserts an exit code, one line on standard error that holds all of `parts`, and no panic.
 fn refused(output: &Output, code: i32, parts: &[&str]) {
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{text}");
-    assert!(!text.contains("panicked"), "{text}");
-    for part in parts {
-        assert!(text.contains(part), "`{part}` is not in: {text}");
-    }
-    if code == 1 {
-        let own = text.lines().filter(|line| line.starts_with("tributary-lab: ")).count();
-        assert_eq!(own, 1, "{text}");
-    }
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("temporary paths are UTF-8")
+    tributary_testing::refused("tributary-lab", output, code, parts);
 }
 
 /// Whether emulated networks can be made on this machine. If not, prints the reason, and fails in CI.

@@ -1,12 +1,12 @@
-//! What tests share: waiting for a state that nobody announces, a guard against hangs, test programs without threads, and tests
-//! that cannot run here or lack their data.
+//! What tests share: waiting for a state that nobody announces, a guard against hangs, test programs without threads, what a
+//! command line refuses, and tests that cannot run here or lack their data.
 //!
 //! Only tests depend on it. `cargo xtask tidy` (rule `waiting`) sends every other wait of a test here. Not here:
 //! networks and sessions for tests, which each crate builds for itself.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{ExitCode, Output};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
@@ -103,6 +103,34 @@ pub fn run_cases<C, T, E: Display>(
         }
     }
     ExitCode::SUCCESS
+}
+
+/// Asserts that a program ended with this exit code, without a panic, and that its standard error holds all of `parts`; with exit
+/// code 1 on one line of its own.
+///
+/// # Panics
+/// If it did not.
+#[track_caller]
+pub fn refused(program: &str, output: &Output, code: i32, parts: &[&str]) {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    assert!(!text.contains("panicked"), "{text}");
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is not in: {text}");
+    }
+    if code == 1 {
+        let own = text.lines().filter(|line| line.starts_with(&format!("{program}: "))).count();
+        assert_eq!(own, 1, "{text}");
+    }
+}
+
+/// A temporary path as an argument.
+///
+/// # Panics
+/// If it is not UTF-8.
+#[must_use]
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("temporary paths are UTF-8")
 }
 
 /// A folder of the data sets that others made, which lie beside the checkout and are no part of it; `None` without it.

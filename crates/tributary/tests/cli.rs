@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
-use tributary_testing::not_run;
+use tributary_testing::{not_run, text};
 
 fn tributary(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
@@ -18,18 +18,8 @@ fn output(arguments: &[&str]) -> Output {
     tributary(arguments).output().expect("the program starts")
 }
 
-/// Asserts an exit code, one line on standard error that holds all of `parts`, and no panic.
 fn refused(output: &Output, code: i32, parts: &[&str]) {
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{text}");
-    assert!(!text.contains("panicked"), "{text}");
-    for part in parts {
-        assert!(text.contains(part), "`{part}` is not in: {text}");
-    }
-    if code == 1 {
-        let own = text.lines().filter(|line| line.starts_with("tributary: ")).count();
-        assert_eq!(own, 1, "{text}");
-    }
+    tributary_testing::refused("tributary", output, code, parts);
 }
 
 fn key(directory: &TempDir, name: &str) -> PathBuf {
@@ -37,10 +27,6 @@ fn key(directory: &TempDir, name: &str) -> PathBuf {
     std::fs::write(&path, output(&["keygen", "--shared"]).stdout).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     path
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("temporary paths are UTF-8")
 }
 
 /// A child process that is killed when dropped.

@@ -3,7 +3,7 @@
 #[path = "common/program.rs"]
 mod program;
 
-use program::{Program, text};
+use program::Program;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use tributary_testing::until;
+use tributary_testing::{text, until};
 
 fn run(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tributary")).args(arguments).output().unwrap()

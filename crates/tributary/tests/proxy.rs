@@ -3,12 +3,12 @@
 #[path = "common/program.rs"]
 mod program;
 
-use program::{Program, text};
+use program::Program;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
-use tributary_testing::until;
+use tributary_testing::{text, until};
 
 /// More bytes than the kernel's buffers of one connection can hold.
 const UPLOAD: usize = tributary_net::Limits::AMPLE as usize;

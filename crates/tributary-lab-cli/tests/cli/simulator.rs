@@ -1,7 +1,8 @@
 //! `run --world sim` and `sweep` on the command line. Needs neither namespaces nor root.
 
-use super::{output, text};
+use super::output;
 use tempfile::TempDir;
+use tributary_testing::text;
 
 fn json(arguments: &[&str]) -> serde_json::Value {
     let output = output(arguments);

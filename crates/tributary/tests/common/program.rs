@@ -45,8 +45,3 @@ impl Program {
         status.expect("it has ended")
     }
 }
-
-/// A path as an argument.
-pub fn text(path: &std::path::Path) -> &str {
-    path.to_str().expect("temporary paths are UTF-8")
-}
