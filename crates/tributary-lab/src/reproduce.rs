@@ -25,7 +25,7 @@ pub mod transfer;
 
 pub use error::ReproduceError;
 pub use expression::Statistic;
-pub use matrix::{Cell, CellError, Selection};
+pub use matrix::{Cell, CellError, Selection, failed};
 pub use page::Page;
 pub use paper::{Paper, PaperError, papers};
 pub use runner::{Experiment, Outcome, Settings, expected, measure, run};

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use tributary_lab::process::ProcessError;
 use tributary_lab::reproduce::matrix::{loss, number, time};
-use tributary_lab::reproduce::{Cell, CellError, Experiment, Metric, Sample, Statistic};
+use tributary_lab::reproduce::{Cell, CellError, Experiment, Metric, Sample, Statistic, failed};
 use tributary_lab::simulate::Simulation;
 use tributary_lab::workload::Workload;
 use tributary_lab::{LabError, Run, run};
@@ -102,32 +102,24 @@ impl Experiment for Stacks {
     }
 }
 
-fn failed(error: impl std::fmt::Display) -> CellError {
-    CellError::Experiment(error.to_string())
-}
-
-fn refuse(axis: &'static str, cell: &Cell, expected: &str) -> CellError {
-    CellError::Value { axis, value: cell.label(axis).to_owned(), expected: format!("expected {expected}") }
-}
-
 fn stack(cell: &Cell) -> Result<Stack, CellError> {
     match cell.label("stack") {
         "kernel" => Ok(Stack::Kernel),
         "simulator" => Ok(Stack::Simulator),
         "ns-3" => Ok(Stack::Ns3),
         "like-ns-3" => Ok(Stack::LikeNs3),
-        _ => Err(refuse("stack", cell, "kernel, simulator, ns-3 or like-ns-3")),
+        _ => Err(cell.refused("stack", "kernel, simulator, ns-3 or like-ns-3")),
     }
 }
 
 /// Rate in bit/s, base round-trip time, queue in bandwidth-delay products, and loss of the link.
 fn link(cell: &Cell) -> Result<(u64, Duration, f64, f64), CellError> {
     let rate = number(cell.label("rate"), "Mbit/s").filter(|rate| (0.001..=1e5).contains(rate));
-    let rate = rate.ok_or_else(|| refuse("rate", cell, "a rate such as 20 Mbit/s"))?;
+    let rate = rate.ok_or_else(|| cell.refused("rate", "a rate such as 20 Mbit/s"))?;
     let buffer = number(cell.label("buffer"), "BDP").filter(|buffer| (0.01..=100.0).contains(buffer));
-    let buffer = buffer.ok_or_else(|| refuse("buffer", cell, "a queue such as 0.25 BDP"))?;
+    let buffer = buffer.ok_or_else(|| cell.refused("buffer", "a queue such as 0.25 BDP"))?;
     let rtt = time("rtt", cell.label("rtt"))?.filter(|rtt| !rtt.is_zero());
-    let rtt = rtt.ok_or_else(|| refuse("rtt", cell, "a time such as 20 ms"))?;
+    let rtt = rtt.ok_or_else(|| cell.refused("rtt", "a time such as 20 ms"))?;
     Ok(((rate * 1e6) as u64, rtt, buffer, loss(cell.label("loss"))?.unwrap_or(0.0)))
 }
 
@@ -247,7 +239,7 @@ fn bottleneck(cell: &Cell) -> Result<Bottleneck, CellError> {
     let traffic = match (cell.label("size"), number(cell.label("size"), "KiB")) {
         ("" | "endless", _) => Traffic::Endless,
         (_, Some(kib)) if (1.0..=1e7).contains(&kib) => Traffic::Transfer((kib * 1024.0) as u64),
-        _ => return Err(refuse("size", cell, "endless or a size such as 128 KiB")),
+        _ => return Err(cell.refused("size", "endless or a size such as 128 KiB")),
     };
     let bottleneck = Bottleneck::new(rate, rtt, buffer, cell.label("congestion"));
     let duration = Duration::from_secs(cell.seconds.into());

@@ -7,7 +7,7 @@
 mod emulated;
 mod flows;
 
-use super::matrix::{Cell, CellError, loss, time};
+use super::matrix::{Cell, CellError, failed, loss, time};
 use super::runner::Experiment;
 use super::sample::{Metric, Sample};
 use crate::result::World;
@@ -77,7 +77,7 @@ impl Experiment for Cotag {
 }
 
 fn simulated(setting: &Setting) -> Result<Sample, CellError> {
-    let measured = simulate(setting).map_err(|error| CellError::Experiment(error.to_string()))?;
+    let measured = simulate(setting).map_err(failed)?;
     let mut sample = Sample::default();
     sample.set("throughput", Some(measured.throughput / 1e3));
     sample.set("of_capacity", Some(measured.throughput / measured.capacity));
@@ -89,7 +89,7 @@ fn simulated(setting: &Setting) -> Result<Sample, CellError> {
     if let Some(tunnel) = measured.tunnel {
         if tunnel.unknown > 0 {
             let what = format!("{} decoded packets were never sent", tunnel.unknown);
-            return Err(CellError::Experiment(what));
+            return Err(failed(what));
         }
         sample.set("delay_p50", Some(tunnel.delay_p50_ms));
         sample.set("delay_p99", Some(tunnel.delay_p99_ms));
@@ -101,16 +101,11 @@ fn simulated(setting: &Setting) -> Result<Sample, CellError> {
     Ok(sample)
 }
 
-fn refused(cell: &Cell, axis: &'static str, expected: String) -> CellError {
-    CellError::Value { axis, value: cell.label(axis).to_owned(), expected }
-}
-
 /// The transport of an emulated cell, and the scheme of its simulated counterpart.
 fn transport(cell: &Cell) -> Result<(Transport, Scheme), CellError> {
     let found = Transport::find(cell.label("transport"));
-    let (transport, counterpart) = found.ok_or_else(|| {
-        refused(cell, "transport", format!("expected {} in the emulator", Transport::names()))
-    })?;
+    let (transport, counterpart) =
+        found.ok_or_else(|| cell.refused("transport", &format!("{} in the emulator", Transport::names())))?;
     Ok((transport, Scheme::find(counterpart).expect("the counterpart is a scheme")))
 }
 
@@ -137,8 +132,8 @@ fn place(cell: &Cell) -> Result<Radios, CellError> {
         "one-steady" => place((1, true), 10, 128, QUEUE),
         "two-real" => place((2, false), 50, 1500, 256),
         _ => {
-            let known = "expected two-fast, two-interval, two-slow, one-slow, one-steady or two-real";
-            return Err(refused(cell, "scenario", known.to_owned()));
+            let known = "two-fast, two-interval, two-slow, one-slow, one-steady or two-real";
+            return Err(cell.refused("scenario", known));
         }
     })
 }
@@ -146,13 +141,12 @@ fn place(cell: &Cell) -> Result<Radios, CellError> {
 fn setting(cell: &Cell) -> Result<Setting, CellError> {
     let Radios { radios: (count, steady), divisor, packet, queue } = place(cell)?;
     let correlation = cell.label("correlation").parse::<f64>().ok().filter(|c| (-1.0..=1.0).contains(c));
-    let correlation = correlation
-        .ok_or_else(|| refused(cell, "correlation", "expected a number from -1 to 1".to_owned()))?;
+    let correlation = correlation.ok_or_else(|| cell.refused("correlation", "a number from -1 to 1"))?;
     let (scheme, packet) = match cell.world {
         World::Sim => {
-            let expected = || format!("expected {}", Scheme::names().collect::<Vec<_>>().join(", "));
+            let expected = || Scheme::names().collect::<Vec<_>>().join(", ");
             let scheme = Scheme::find(cell.label("transport"));
-            (scheme.ok_or_else(|| refused(cell, "transport", expected()))?, packet)
+            (scheme.ok_or_else(|| cell.refused("transport", &expected()))?, packet)
         }
         World::Emu => {
             let (transport, counterpart) = transport(cell)?;
@@ -160,22 +154,16 @@ fn setting(cell: &Cell) -> Result<Setting, CellError> {
         }
     };
     if cell.world == World::Emu && divisor < 50 {
-        return Err(refused(cell, "scenario", "expected two-real in the emulator".to_owned()));
+        return Err(cell.refused("scenario", "two-real in the emulator"));
     }
     if cell.label("congestion") != "cubic" {
-        return Err(refused(cell, "congestion", "expected cubic: the paper's".to_owned()));
+        return Err(cell.refused("congestion", "cubic: the paper's"));
     }
     let interval = match cell.label("interval") {
         "" => None,
         label => match time("interval", label)? {
             Some(time) if time >= Duration::from_millis(1) => Some(time),
-            _ => {
-                return Err(refused(
-                    cell,
-                    "interval",
-                    "expected a time of at least 1 ms, as 2 ms".to_owned(),
-                ));
-            }
+            _ => return Err(cell.refused("interval", "a time of at least 1 ms, as 2 ms")),
         },
     };
     let loss = loss(cell.label("loss"))?.unwrap_or(0.0);

@@ -14,7 +14,7 @@ mod title;
 
 use core::time::Duration;
 
-use super::matrix::{Cell, CellError, loss, time};
+use super::matrix::{Cell, CellError, failed, loss, time};
 use super::runner::Experiment;
 use super::sample::{Metric, Sample};
 use crate::cell::Queue;
@@ -123,7 +123,7 @@ impl Experiment for DecisionEngine {
 
     fn check(&self, cell: &Cell) -> Result<(), CellError> {
         let Setting { run, .. } = setting(cell)?;
-        run.check().map_err(|error| CellError::Experiment(error.to_string()))
+        run.check().map_err(failed)
     }
 
     fn measure(&self, cell: &Cell) -> Result<Sample, CellError> {
@@ -143,7 +143,7 @@ impl Experiment for DecisionEngine {
 }
 
 fn simulated(Setting { run, spec }: &Setting) -> Result<DashOutcome, CellError> {
-    run.run_dash(spec).map_err(|error| CellError::Experiment(error.to_string()))
+    run.run_dash(spec).map_err(failed)
 }
 
 /// A playback on sockets, and the same one in the simulator.
@@ -156,7 +156,7 @@ fn compared(cell: &Cell, setting: &Setting) -> Result<Sample, CellError> {
         sample.set("on_quic", Some(if quic { 100.0 } else { 0.0 }));
     }
     sample.audit = Some(real.audit);
-    let none = || CellError::Experiment("the simulated client got no manifest".to_owned());
+    let none = || failed("the simulated client got no manifest");
     let partner = whole(network, simulated(setting)?.qoe.ok_or_else(none)?)?;
     for name in COMPARED {
         let value = partner.metrics.get(name).and_then(|values| values.first());
@@ -167,7 +167,7 @@ fn compared(cell: &Cell, setting: &Setting) -> Result<Sample, CellError> {
 
 /// Metrics of the playback of a whole title, up to its end; a simulated run continues after the end.
 fn whole(network: &Scenario, mut qoe: Qoe) -> Result<Sample, CellError> {
-    let none = || CellError::Experiment("no picture was shown".to_owned());
+    let none = || failed("no picture was shown");
     let (start_up, first) = qoe.start_up_s.zip(qoe.segments.first()).ok_or_else(none)?;
     let asked = first.requested_s;
     let length = start_up + qoe.played_s + qoe.stalled_s;
@@ -267,11 +267,6 @@ fn played(sample: &mut Sample, qoe: &Qoe, available: f64) {
 }
 
 fn setting(cell: &Cell) -> Result<Setting, CellError> {
-    let value = |axis: &'static str, expected: &str| CellError::Value {
-        axis,
-        value: cell.label(axis).to_owned(),
-        expected: format!("expected {expected}"),
-    };
     // Whether it has one path, its name in the simulator, and its congestion controller in the paper.
     let (single, name, congestion) = match cell.label("transport") {
         "tcp" => (true, "tcp", "cubic"),
@@ -288,15 +283,15 @@ fn setting(cell: &Cell) -> Result<Setting, CellError> {
         _ => {
             let known = "tcp, quic, quic-half, quic-second, mptcp, mp-sptcp, engine-paper, engine, engine-more, \
                          mpquic, fbdt, fbdt-in-order or min-rtt";
-            return Err(value("transport", known));
+            return Err(cell.refused("transport", known));
         }
     };
     let on_sockets = cell.world == World::Emu;
     if on_sockets && !ON_SOCKETS.contains(&cell.label("transport")) {
-        return Err(value("transport", &format!("{} on sockets", ON_SOCKETS.join(", "))));
+        return Err(cell.refused("transport", &format!("{} on sockets", ON_SOCKETS.join(", "))));
     }
     if on_sockets && cell.label("congestion") != emulated::CONGESTION {
-        return Err(value("congestion", &format!("{} on sockets", emulated::CONGESTION)));
+        return Err(cell.refused("congestion", &format!("{} on sockets", emulated::CONGESTION)));
     }
     let congestion = if on_sockets && congestion == "wvegas" { emulated::CONGESTION } else { congestion };
     let chosen = Some(cell.label("congestion")).filter(|name| *name != "paper" && !on_sockets);
@@ -314,20 +309,19 @@ fn setting(cell: &Cell) -> Result<Setting, CellError> {
     let network = if cell.label("scenario") == "paper" {
         network(cell, if single { 1 } else { 2 })?
     } else if on_sockets {
-        return Err(value("scenario", "paper on sockets"));
+        return Err(cell.refused("scenario", "paper on sockets"));
     } else {
         cell.queue()?.of(cell.network()?)
     };
     let names = network.path_names();
     let name = match (cell.label("transport"), names.get(1)) {
         ("quic-second", Some(second)) => format!("{name}:{second}"),
-        ("quic-second", None) => return Err(value("scenario", "two paths")),
+        ("quic-second", None) => return Err(cell.refused("scenario", "two paths")),
         _ => name.to_owned(),
     };
-    let transport =
-        TransportName::find(&name, None, &names).map_err(|error| CellError::Experiment(error.to_string()))?;
+    let transport = TransportName::find(&name, None, &names).map_err(failed)?;
     let rates = LADDER.map(|kbps| Bitrate::from_bps(u64::from(kbps) * 1000)).to_vec();
-    let ladder = Ladder::new(SEGMENT, rates).map_err(|error| CellError::Experiment(error.to_string()))?;
+    let ladder = Ladder::new(SEGMENT, rates).map_err(failed)?;
     let segments = cell.seconds / SEGMENT.as_secs() as u32;
     // In the simulator, the title is longer than the run.
     let segments = if on_sockets { segments.max(1) } else { segments + 20 };
@@ -347,7 +341,7 @@ fn setting(cell: &Cell) -> Result<Setting, CellError> {
     run.options.tcp = match cell.label("tcp") {
         "" | "today" => TcpEra::Today,
         "then" if !on_sockets => TcpEra::Then,
-        _ => return Err(value("tcp", "today, or in the simulator then")),
+        _ => return Err(cell.refused("tcp", "today, or in the simulator then")),
     };
     Ok(Setting { run, spec })
 }

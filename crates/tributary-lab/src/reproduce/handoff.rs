@@ -8,7 +8,7 @@ mod real;
 
 use core::time::Duration;
 
-use super::matrix::{Cell, CellError, time};
+use super::matrix::{Cell, CellError, failed, time};
 use super::runner::Experiment;
 use super::sample::{Metric, Sample};
 use crate::result::World;
@@ -126,21 +126,12 @@ impl Experiment for Handoff {
     }
 }
 
-fn failed(error: impl std::fmt::Display) -> CellError {
-    CellError::Experiment(error.to_string())
-}
-
-fn refused(cell: &Cell, axis: &'static str, expected: &str) -> CellError {
-    let value = cell.label(axis).to_owned();
-    CellError::Value { axis, value, expected: format!("expected {expected}") }
-}
-
 fn ending(cell: &Cell) -> Result<Ending, CellError> {
     match cell.label("handoff") {
         "none" => Ok(Ending::None),
         "silent" => Ok(Ending::Silent),
         "announced" => Ok(Ending::Announced),
-        _ => Err(refused(cell, "handoff", "none, silent or announced")),
+        _ => Err(cell.refused("handoff", "none, silent or announced")),
     }
 }
 
@@ -166,7 +157,7 @@ fn playback(cell: &Cell) -> Result<(SimRun, ProgressiveSpec), CellError> {
 fn network(cell: &Cell, length: Duration, part: (f64, f64)) -> Result<Scenario, CellError> {
     let mut network = cell.queue()?.of(cell.network()?.with_duration(length));
     if network.paths.len() != 2 {
-        return Err(refused(cell, "scenario", "a network of two paths"));
+        return Err(cell.refused("scenario", "a network of two paths"));
     }
     let gone = vec![(Moment::At(cut(cell, part, length)), Moment::Share(1.0))];
     match ending(cell)? {

@@ -428,6 +428,12 @@ pub(super) fn cells(paper: &Matrices<'_>, chosen: &Selection) -> Result<Vec<Cell
 }
 
 impl Cell {
+    /// The error that its value of an axis is invalid; `expected` are the possible values.
+    #[must_use]
+    pub fn refused(&self, axis: &'static str, expected: &str) -> CellError {
+        refuse(axis, self.label(axis), expected)
+    }
+
     /// Its value on an axis; empty if it has none.
     #[must_use]
     pub fn label(&self, axis: &str) -> &str {
@@ -498,6 +504,11 @@ impl Cell {
             _ => Err(refuse("queue", text, "`scenario`, a size such as 300 kB, or whole ms such as 20 ms")),
         }
     }
+}
+
+/// The failure of an experiment.
+pub fn failed(error: impl std::fmt::Display) -> CellError {
+    CellError::Experiment(error.to_string())
 }
 
 fn refuse(axis: &'static str, value: &str, expected: &str) -> CellError {

@@ -5,7 +5,7 @@
 mod network;
 
 use super::expression::Statistic;
-use super::matrix::{Cell, CellError};
+use super::matrix::{Cell, CellError, failed};
 use super::runner::Experiment;
 use super::sample::{Metric, Sample};
 use crate::result::World;
@@ -74,7 +74,6 @@ impl Experiment for Pathways {
     }
 
     fn measure(&self, cell: &Cell) -> Result<Sample, CellError> {
-        let failed = |error: tributary_sim::run::RunError| CellError::Experiment(error.to_string());
         let measured = network::simulate(&setting(cell)?).map_err(failed)?;
         let mut sample = Sample::default();
         sample.set("mean_rtt", Some(measured.rtt_ms));
@@ -100,28 +99,20 @@ impl Experiment for Pathways {
 
 fn setting(cell: &Cell) -> Result<Setting, CellError> {
     if cell.world != World::Sim {
-        return Err(CellError::Experiment("this experiment is simulated only: use --world sim".to_owned()));
+        return Err(failed("this experiment is simulated only: use --world sim"));
     }
-    let value = |axis: &'static str, expected: String| CellError::Value {
-        axis,
-        value: cell.label(axis).to_owned(),
-        expected,
-    };
     let form = match cell.label("form") {
         "printed" => Form::Printed,
         "waiting" => Form::Waiting,
         "shared-access" => Form::SharedAccess,
         "limited" => Form::Limited,
         "references" => Form::References,
-        _ => {
-            let known = "expected printed, waiting, shared-access, limited or references";
-            return Err(value("form", known.to_owned()));
-        }
+        _ => return Err(cell.refused("form", "printed, waiting, shared-access, limited or references")),
     };
     let scheduler = cell.label("transport");
     if !tributary_proto::scheduler::is_known(scheduler) {
         let known = tributary_proto::scheduler::names().join(", ");
-        return Err(value("transport", format!("expected a scheduler; known: {known}")));
+        return Err(cell.refused("transport", &format!("a scheduler; known: {known}")));
     }
     let congestion = cell.label("congestion").to_owned();
     let (scheduler, seconds) = (scheduler.to_owned(), u64::from(cell.seconds));

@@ -1,7 +1,7 @@
 //! The common experiment: a bulk transfer, with or without messages beside it, in either world.
 
 use super::expression::Statistic;
-use super::matrix::{Cell, CellError, Work};
+use super::matrix::{Cell, CellError, Work, failed};
 use super::runner::Experiment;
 use super::sample::{Metric, Sample};
 use crate::cell::Run;
@@ -100,10 +100,6 @@ impl Experiment for Transfer {
     }
 }
 
-fn failed(error: impl std::fmt::Display) -> CellError {
-    CellError::Experiment(error.to_string())
-}
-
 fn simulation(cell: &Cell) -> Result<Simulation, CellError> {
     let scenario = cell.network()?;
     let transport = TransportName::find(cell.label("transport"), cell.scheduler(), &scenario.path_names())
@@ -130,11 +126,7 @@ fn simulation(cell: &Cell) -> Result<Simulation, CellError> {
 /// The transmission window on the axis `window`, such as `256 KiB`.
 fn window(cell: &Cell) -> Result<Option<usize>, CellError> {
     let text = cell.label("window");
-    let refuse = || CellError::Value {
-        axis: "window",
-        value: text.to_owned(),
-        expected: "expected a whole number of KiB such as 1024 KiB".to_owned(),
-    };
+    let refuse = || cell.refused("window", "a whole number of KiB such as 1024 KiB");
     match text.strip_suffix("KiB").map(|number| number.trim().parse::<usize>()) {
         None if text.is_empty() => Ok(None),
         Some(Ok(kib)) => kib.checked_mul(1024).map(Some).ok_or_else(refuse),

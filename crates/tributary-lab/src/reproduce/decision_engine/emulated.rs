@@ -2,14 +2,13 @@
 //! switches and the path controller between them ([`crate::sdn`]). Not here: the choice of network and title, and the
 //! metrics.
 
-use super::super::matrix::{Cell, CellError};
+use super::super::matrix::{Cell, CellError, failed};
 use super::{BEFORE, title};
 use crate::error::LabError;
 use crate::kernel;
 use crate::process::{Process, product_program};
 use crate::result::AuditNote;
 use crate::sdn::{self, Sides};
-use core::fmt::Display;
 use core::time::Duration;
 use serde::Deserialize;
 use std::ffi::OsString;
@@ -77,10 +76,6 @@ pub(super) fn play(cell: &Cell, network: &Scenario, title: &Title) -> Result<Pla
         }
         tracing::info!("repeated, the emulator was not exact: {}", playback.audit.reasons.join("; "));
     }
-}
-
-fn failed(error: impl Display) -> CellError {
-    CellError::Experiment(error.to_string())
 }
 
 fn once(transport: &str, scenario: &Scenario, title: &Title) -> Result<Playback, CellError> {

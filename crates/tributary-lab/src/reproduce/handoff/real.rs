@@ -8,10 +8,10 @@ use core::time::Duration;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-use super::super::matrix::{Cell, CellError};
+use super::super::matrix::{Cell, CellError, failed};
 use super::super::runner::Experiment;
 use super::super::sample::Sample;
-use super::{CREDIT, CUT, Ending, Handoff, cut, described, ending, failed, mbps, network, refused};
+use super::{CREDIT, CUT, Ending, Handoff, cut, described, ending, mbps, network};
 use crate::kernel;
 use crate::nginx::Nginx;
 use crate::players::{Noticed, Player};
@@ -57,7 +57,7 @@ pub(super) fn check(cell: &Cell) -> Result<(), CellError> {
     for program in needs {
         if !installed(program) {
             let missing = format!("`{program}` is not installed; run: scripts/setup --players");
-            return Err(CellError::Experiment(missing));
+            return Err(failed(missing));
         }
     }
     let known = tributary_net::sockopt::available_congestion();
@@ -65,7 +65,7 @@ pub(super) fn check(cell: &Cell) -> Result<(), CellError> {
     if !known.split(", ").any(|name| name == congestion) {
         let expected =
             format!("one of {known}; `tributary cc load` adds lia, olia, balia, wvegas and compound");
-        return Err(refused(cell, "congestion", &expected));
+        return Err(cell.refused("congestion", &expected));
     }
     Handoff.check(&twin(cell))
 }
@@ -77,24 +77,19 @@ fn installed(program: &str) -> bool {
 }
 
 fn parts(cell: &Cell) -> Result<Parts, CellError> {
-    let player =
-        Player::find(cell.label("player")).ok_or_else(|| refused(cell, "player", "vlc or ffplay"))?;
+    let player = Player::find(cell.label("player")).ok_or_else(|| cell.refused("player", "vlc or ffplay"))?;
     if ending(cell)? == Ending::Announced {
-        return Err(refused(
-            cell,
-            "handoff",
-            "none or silent: in the emulator a scenario cannot announce a handoff",
-        ));
+        return Err(
+            cell.refused("handoff", "none or silent: in the emulator a scenario cannot announce a handoff")
+        );
     }
     let scenario = network(cell, Duration::from_secs(cell.seconds.into()), CUT)?;
     let transport = TransportName::find(cell.label("transport"), cell.scheduler(), &scenario.path_names());
     let transport = transport.map_err(failed)?;
     if !is_on_sockets(&transport) {
-        return Err(refused(
-            cell,
-            "transport",
-            "a transport on sockets: the kernel's mptcp has no other scheduler",
-        ));
+        return Err(
+            cell.refused("transport", "a transport on sockets: the kernel's mptcp has no other scheduler")
+        );
     }
     let key = Key::generate().map_err(failed)?;
     let mut config = config(&transport, cell.label("congestion"), key, &SessionSettings::default());
@@ -152,7 +147,7 @@ fn once(cell: &Cell, parts: &Parts, files: &Path) -> Result<Sample, CellError> {
     let began = std::time::Instant::now();
     while !network.run(Side::Server, listens).map_err(failed)? {
         if began.elapsed() > START {
-            return Err(CellError::Experiment("nginx does not listen".to_owned()));
+            return Err(failed("nginx does not listen"));
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -190,7 +185,7 @@ fn relayed<T>(
             let work = relay::serve(&parts.config, &addresses, WEB, ready, stopping);
             network.run(Side::Server, || block_on(work)).map_err(failed)?
         });
-        let ended = |_| CellError::Experiment("an end of the relay does not start".to_owned());
+        let ended = |_| failed("an end of the relay does not start");
         let listening = listening.blocking_recv().map_err(ended);
         let (ready, near) = oneshot::channel();
         let client = scope.spawn(move || {
@@ -202,7 +197,7 @@ fn relayed<T>(
         });
         let played = near.blocking_recv().map_err(ended).and_then(play);
         drop(stop);
-        let crashed = |_| Err(CellError::Experiment("an end of the relay panicked".to_owned()));
+        let crashed = |_| Err(failed("an end of the relay panicked"));
         // The error of one end explains why the other end, or the player, failed.
         server.join().unwrap_or_else(crashed)?;
         client.join().unwrap_or_else(crashed)?;

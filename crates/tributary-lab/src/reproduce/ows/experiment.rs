@@ -19,7 +19,7 @@ use super::curve::{self, Outlooks};
 use super::scene::{self, Scene};
 use super::viewing::{Task, UPDATED};
 use super::{OwsError, Settings, eyes, live};
-use crate::reproduce::matrix::{Cell, CellError};
+use crate::reproduce::matrix::{Cell, CellError, failed};
 use crate::reproduce::runner::Experiment;
 use crate::reproduce::sample::{Metric, Sample};
 use crate::result::World;
@@ -141,8 +141,7 @@ impl Viewings {
         if task.clip.directory().is_none() {
             return Err(failed(OwsError::NoTiles(task.clip.info.name.clone())));
         }
-        tiled::allocator(live::product_name(&task.allocator), 1, false)
-            .map_err(|error| failed(error.into()))?;
+        tiled::allocator(live::product_name(&task.allocator), 1, false).map_err(failed)?;
         Ok(())
     }
 
@@ -170,23 +169,18 @@ impl Viewings {
     }
 
     fn task(&self, cell: &Cell) -> Result<Task, CellError> {
-        let value = |axis: &'static str, expected: String| CellError::Value {
-            axis,
-            value: cell.label(axis).to_owned(),
-            expected,
-        };
         let named = |clip: &Arc<Clip>| clip.info.name == cell.label("clip");
         let clip = self.clips.iter().position(named).ok_or_else(|| {
             let known: Vec<&str> = self.clips.iter().map(|clip| clip.info.name.as_str()).collect();
-            value("clip", format!("expected one of {}", known.join(", ")))
+            cell.refused("clip", &format!("one of {}", known.join(", ")))
         })?;
         let last = self.watched[clip].len() - self.networks.len().saturating_sub(1);
         let viewing = usize::try_from(cell.seed - 1).ok().filter(|at| *at < last);
-        let viewing = viewing.ok_or_else(|| CellError::Experiment(format!("no viewing {}", cell.seed)))?;
+        let viewing = viewing.ok_or_else(|| failed(format!("no viewing {}", cell.seed)))?;
         let concealment = match cell.label("concealment") {
             "" | "freeze" => Concealment::Freeze,
             "black" => Concealment::Black,
-            _ => return Err(value("concealment", "expected freeze or black".to_owned())),
+            _ => return Err(cell.refused("concealment", "freeze or black")),
         };
         let (transport, allocator) = (cell.label("transport").to_owned(), cell.label("allocator").to_owned());
         let task = self.task_in(cell.label("scenario"), clip, viewing).map_err(failed)?;
@@ -246,21 +240,12 @@ const CERTAIN: &str = "certain";
 /// The allocator of a cell that measures only the connection time.
 const CONNECTING: &str = "connecting";
 
-fn failed(error: OwsError) -> CellError {
-    CellError::Experiment(error.to_string())
-}
-
 /// A capacity such as `25 %`, as a share.
 fn capacity(cell: &Cell) -> Result<f64, CellError> {
     let text = cell.label("capacity");
     let percent = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
-    percent.filter(|percent| (0.0..=1e4).contains(percent)).map(|percent| percent / 100.0).ok_or_else(|| {
-        CellError::Value {
-            axis: "capacity",
-            value: text.to_owned(),
-            expected: "expected a share such as 25 %".to_owned(),
-        }
-    })
+    let percent = percent.filter(|percent| (0.0..=1e4).contains(percent));
+    percent.map(|percent| percent / 100.0).ok_or_else(|| cell.refused("capacity", "a share such as 25 %"))
 }
 
 /// Time for the transport to connect, before the client can request the start.
