@@ -112,8 +112,7 @@ pub struct Report {
 /// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let failed = |e: std::io::Error| BenchError::Program { program: "runtime".into(), reason: e.to_string() };
-    runtime.map_err(failed)?.block_on(measure(settings, progress))
+    runtime.map_err(|error| crate::failed("runtime", error))?.block_on(measure(settings, progress))
 }
 
 async fn measure(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {

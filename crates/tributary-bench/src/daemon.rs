@@ -1,6 +1,6 @@
 //! The product as a separate process, and what `/proc` and `tributary status` report about it.
 
-use super::BenchError;
+use super::{BenchError, failed};
 use core::time::Duration;
 use serde::Deserialize;
 use std::io::Read;
@@ -12,10 +12,6 @@ use tributary_lab::process::{Process, product_program};
 
 /// Time for a process to listen, and for a status answer to arrive.
 const START: Duration = Duration::from_secs(15);
-
-pub(super) fn failed(program: &str, reason: impl ToString) -> BenchError {
-    BenchError::Program { program: program.to_owned(), reason: reason.to_string() }
-}
 
 /// Makes a key file in the directory, unless it has one. Returns its path.
 pub(super) fn keygen(directory: &Path) -> Result<String, BenchError> {

@@ -16,7 +16,7 @@ use std::path::Path;
 use tributary_cli::quantity;
 use tributary_report::{Column, Interval, Table, TableCell, stats};
 
-use super::{BenchError, Expectation, Judged, Progress, Tables, daemon, median};
+use super::{BenchError, Expectation, Judged, Progress, Tables, median};
 use clients::Clients;
 use servers::Server;
 
@@ -90,12 +90,12 @@ pub struct Report {
 /// [`BenchError`]; if nginx is missing, the error says how to install it.
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
     servers::raise_descriptors(u64::from(settings.clients) + 256)?;
-    let failed = |error: std::io::Error| daemon::failed("temporary directory", error);
+    let failed = |error: std::io::Error| crate::failed("temporary directory", error);
     let directory = tempfile::tempdir().map_err(failed)?;
     let sizes = write_segments(directory.path()).map_err(failed)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let measuring = measure(settings, (directory.path(), &sizes), progress);
-    runtime.map_err(|error| daemon::failed("runtime", error))?.block_on(measuring)
+    runtime.map_err(|error| crate::failed("runtime", error))?.block_on(measuring)
 }
 
 /// Writes segments `N.m4s` with the sizes of the ladder's bitrates; returns the sizes.

@@ -164,8 +164,7 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchE
         let curtain = Curtain(scene);
         let (tell, listening) = channel();
         scope.spawn(move || network.run(Side::Server, || parties::serve(scene, tell)));
-        let failed =
-            |reason: &str| BenchError::Program { program: "the server".to_owned(), reason: reason.into() };
+        let failed = |reason: &str| crate::failed("the server", reason);
         let addresses = listening.recv_timeout(START).map_err(|_| failed("it does not listen"))?;
         let [stream, clients, local] = addresses[..] else { return Err(failed("an address is missing")) };
         scope.spawn(move || network.run(Side::Client, || parties::watch(scene, stream)));

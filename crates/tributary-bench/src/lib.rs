@@ -87,6 +87,11 @@ pub enum BenchError {
     Simulation(String),
 }
 
+/// The failure of a program, or of a part of the benchmark.
+fn failed(program: &str, reason: impl ToString) -> BenchError {
+    BenchError::Program { program: program.to_owned(), reason: reason.to_string() }
+}
+
 /// The settings that a command line without options gives.
 #[cfg(test)]
 fn defaults<S: clap::Args>() -> S {

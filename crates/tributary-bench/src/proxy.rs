@@ -151,11 +151,7 @@ const CASES: [(&str, Side, bool); 3] = [
 /// # Errors
 /// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
-    let directory = tempfile::tempdir();
-    let directory = directory.map_err(|error| BenchError::Program {
-        program: "a directory for a key".to_owned(),
-        reason: error.to_string(),
-    })?;
+    let directory = tempfile::tempdir().map_err(|error| crate::failed("a directory for a key", error))?;
     let longest = Duration::from_secs_f64(settings.seconds) + 2 * STUCK;
     let scenario = Scenario::new("proxy")
         .with_path(PathSpec::symmetric("radio", LinkSpec::constant(Bitrate::from_mbps(settings.mbps.into()))))

@@ -9,8 +9,9 @@
 mod hostile;
 mod target;
 
-use super::daemon::{Program, failed, keygen};
 use super::{BenchError, Expectation, Judged, Progress, Tables, median};
+use crate::daemon::{Program, keygen};
+use crate::failed;
 use bytes::Bytes;
 use clap::Args;
 use core::time::Duration;

@@ -95,11 +95,7 @@ pub struct Report {
 /// # Errors
 /// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
-    let directory = tempfile::tempdir();
-    let directory = directory.map_err(|error| BenchError::Program {
-        program: "a directory for a key".to_owned(),
-        reason: error.to_string(),
-    })?;
+    let directory = tempfile::tempdir().map_err(|error| crate::failed("a directory for a key", error))?;
     let scenario = Scenario::new("stalled")
         .with_path(PathSpec::symmetric("radio", LinkSpec::constant(Bitrate::from_mbps(settings.mbps.into()))))
         .with_rtt(RTT)
@@ -120,10 +116,7 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchE
 
 fn round(settings: &Settings, network: &Network, rig: Rig, stalled_first: bool) -> Result<Round, BenchError> {
     let entrance = rig.entrance();
-    let failed = |error: std::io::Error| BenchError::Program {
-        program: "an application of the proxy".to_owned(),
-        reason: error.to_string(),
-    };
+    let failed = |error: std::io::Error| crate::failed("an application of the proxy", error);
     let target = parties::Target::start(rig.target).map_err(failed)?;
     let application = Application { entrance, target: &target, seconds: settings.seconds };
     let turn = |stalled: u32| {

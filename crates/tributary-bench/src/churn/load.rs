@@ -253,7 +253,7 @@ impl Load {
 
 /// A target that follows the head of each connection.
 pub(super) async fn target() -> Result<SocketAddr, BenchError> {
-    let failed = |e: io::Error| BenchError::Program { program: "the target".into(), reason: e.to_string() };
+    let failed = |error: io::Error| crate::failed("the target", error);
     let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     tokio::spawn(async move {

@@ -2,7 +2,8 @@
 
 use super::Sample;
 use crate::BenchError;
-use crate::daemon::{Program, failed, keygen};
+use crate::daemon::{Program, keygen};
+use crate::failed;
 use core::time::Duration;
 use std::net::SocketAddr;
 use tempfile::TempDir;

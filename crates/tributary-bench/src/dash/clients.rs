@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tributary_types::Rng;
 
 use crate::BenchError;
-use crate::daemon::failed;
+use crate::failed;
 
 /// Time for every client to get its first segment.
 const START: Duration = Duration::from_secs(60);

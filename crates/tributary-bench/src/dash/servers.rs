@@ -13,7 +13,8 @@ use tributary_lab::nginx::configuration;
 use tributary_lab::process::{Process, product_program};
 
 use crate::BenchError;
-use crate::daemon::{failed, memory_kb};
+use crate::daemon::memory_kb;
+use crate::failed;
 
 /// Time for a server to listen, and to exit.
 const START: Duration = Duration::from_secs(15);

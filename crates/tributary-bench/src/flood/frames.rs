@@ -23,7 +23,8 @@ use tributary_proto::wire::{
 use tributary_report::{Column, Table, TableCell};
 use tributary_types::{DataSeq, StreamId};
 
-use crate::daemon::{Program, failed, keygen};
+use crate::daemon::{Program, keygen};
+use crate::failed;
 use crate::{BenchError, Expectation, Judged, Progress, Tables};
 
 /// Hostile sessions, and the streams that each opens.

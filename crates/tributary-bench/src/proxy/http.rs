@@ -14,7 +14,7 @@ use tributary_lab::nginx::Nginx;
 use tributary_lab::process::output;
 use tributary_report::{Column, Table, TableCell, stats};
 
-use crate::{BenchError, Expectation, Judged, Progress, Tables, daemon, median};
+use crate::{BenchError, Expectation, Judged, Progress, Tables, median};
 use chain::{Chain, FILES, PATHS, Peer};
 
 /// Names and sizes of the objects: for requests per second, and for bytes per second.
@@ -84,9 +84,9 @@ pub struct Report {
 /// [`BenchError`]; if a program is missing, the error says how to install it.
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
     let versions = chain::versions()?;
-    let directory = tempfile::tempdir().map_err(|error| daemon::failed("temporary directory", error))?;
+    let directory = tempfile::tempdir().map_err(|error| crate::failed("temporary directory", error))?;
     let files = directory.path().join("files");
-    write_objects(&files).map_err(|error| daemon::failed("temporary directory", error))?;
+    write_objects(&files).map_err(|error| crate::failed("temporary directory", error))?;
     let mut contestants = Peer::ALL.map(|peer| ContestantReport {
         contestant: peer.label().to_owned(),
         requests_per_s: Vec::new(),
@@ -98,7 +98,7 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchE
         for (peer, report) in Peer::ALL.into_iter().zip(&mut contestants) {
             progress(&format!("{}, round {round} of {}", report.contestant, settings.rounds));
             let own =
-                tempfile::tempdir_in(&directory).map_err(|e| daemon::failed("temporary directory", e))?;
+                tempfile::tempdir_in(&directory).map_err(|e| crate::failed("temporary directory", e))?;
             turn(settings, (own.path(), &files), peer, report)?;
         }
     }
@@ -142,7 +142,7 @@ fn turn(
         wrk.args(["--duration", &format!("{}s", settings.seconds), "--timeout", "10s"]);
         wrk.arg(format!("http://{}/{}", chain.entrance, OBJECTS[object].0));
         let said = output(wrk, "wrk")?;
-        requests_per_second(&said).map_err(|reason| daemon::failed("wrk", reason))
+        requests_per_second(&said).map_err(|reason| crate::failed("wrk", reason))
     });
     report.requests_per_s.push(small?);
     report.mbytes_per_s.push(large? * OBJECTS[1].1 as f64 / 1e6);

@@ -16,8 +16,8 @@ use tributary_emu::{Network, Side};
 use tributary_lab::process::product_program;
 use tributary_net::sockopt;
 
-use crate::BenchError;
 use crate::daemon::{Program, keygen};
+use crate::{BenchError, failed};
 
 /// Interval at which waiting parties check the flag.
 const LOOK: Duration = Duration::from_millis(50);
@@ -44,10 +44,6 @@ impl Rig {
         directory: &Path,
         (buffer_ms, drain_s): (u64, u64),
     ) -> Result<Self, BenchError> {
-        let failed = |what: &str, error: io::Error| BenchError::Program {
-            program: what.to_owned(),
-            reason: error.to_string(),
-        };
         let key = keygen(directory)?;
         let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let target = network.run(Side::Server, || TcpListener::bind(loopback))?;

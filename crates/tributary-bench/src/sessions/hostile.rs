@@ -3,8 +3,8 @@
 use super::Settings;
 use super::target::DEAF;
 use crate::BenchError;
-use crate::daemon::failed;
 use crate::end::Outcome;
+use crate::failed;
 use bytes::Bytes;
 use core::time::Duration;
 use serde::{Deserialize, Serialize};

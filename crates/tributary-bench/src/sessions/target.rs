@@ -1,7 +1,7 @@
 //! The target behind the server. The first byte of a connection selects its behaviour.
 
 use crate::BenchError;
-use crate::daemon::failed;
+use crate::failed;
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};

@@ -1,6 +1,6 @@
 //! Builds and starts the ns-3 driver; every wait has a limit.
 
-use super::super::BenchError;
+use super::super::{BenchError, failed};
 use super::bottleneck::{Bottleneck, Measured};
 use core::time::Duration;
 use std::path::{Path, PathBuf};
@@ -23,22 +23,17 @@ impl Driver {
     /// [`BenchError::Program`] names what is missing.
     pub fn build(folder: &Path) -> Result<Self, BenchError> {
         if !folder.join("Makefile").exists() {
-            return Err(BenchError::Program {
-                program: format!("make -C {}", folder.display()),
-                reason: "there is no ns-3 driver; run from the root of the source tree, or name its folder \
-                         with --driver"
-                    .to_owned(),
-            });
+            let reason = "there is no ns-3 driver; run from the root of the source tree, or name its folder with --driver";
+            return Err(failed(&format!("make -C {}", folder.display()), reason));
         }
         let mut make = Command::new("make");
         make.arg("-C").arg(folder).stdin(Stdio::null());
         output(make, "libns3-dev, with g++ and make")?;
         let program = folder.join(PROGRAM);
-        let program = program.canonicalize().map_err(|error| BenchError::Program {
-            program: program.display().to_string(),
-            reason: error.to_string(),
-        })?;
-        Ok(Self { program })
+        match program.canonicalize() {
+            Ok(program) => Ok(Self { program }),
+            Err(error) => Err(failed(&program.display().to_string(), error)),
+        }
     }
 
     /// Runs a cell in ns-3 on any core, for at most `patience`.

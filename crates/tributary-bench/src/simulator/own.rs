@@ -4,7 +4,7 @@
 //! size from the beginning that never limit, and no bursts of segmentation offload. All other TCP settings
 //! are as in every other run.
 
-use super::super::{BenchError, cpu_time};
+use super::super::{BenchError, cpu_time, failed};
 use super::bottleneck::{Bottleneck, Measured, SEGMENT, Traffic};
 use core::time::Duration;
 use std::rc::Rc;
@@ -83,11 +83,7 @@ impl Net {
         let mut until = Instant::ZERO;
         while until < end && !self.is_complete(cell) {
             until = (until + step).min(end);
-            let failed = |error: tributary_sim::WorldError| BenchError::Program {
-                program: "simulator".to_owned(),
-                reason: error.to_string(),
-            };
-            self.world.run_until(until).map_err(failed)?;
+            self.world.run_until(until).map_err(|error| failed("simulator", error))?;
             if cell.windows
                 && let Some(server) = self.world.host::<Endpoint>(self.servers[0])
             {
@@ -159,13 +155,9 @@ fn config(cell: &Bottleneck) -> TcpConfig {
 
 fn controller(cell: &Bottleneck) -> Result<Box<dyn CongestionController>, BenchError> {
     let setup = Setup { seed: cell.seed, ..Setup::new(TcpConfig::default().mss) };
-    congestion::create(&cell.congestion, setup).ok_or_else(|| BenchError::Program {
-        program: "simulator".to_owned(),
-        reason: format!(
-            "unknown congestion control `{}`; known: {}",
-            cell.congestion,
-            congestion::names().join(", ")
-        ),
+    congestion::create(&cell.congestion, setup).ok_or_else(|| {
+        let known = congestion::names().join(", ");
+        failed("simulator", format!("unknown congestion control `{}`; known: {known}", cell.congestion))
     })
 }
 

@@ -38,7 +38,7 @@ fn tunnel(network: RelayNetwork, mode: Mode, redundancy: f64) -> Result<Tunnel, 
 }
 
 fn failed(reason: String) -> BenchError {
-    BenchError::Program { program: "a node of the tunnel".to_owned(), reason }
+    crate::failed("a node of the tunnel", reason)
 }
 
 /// Saturates the connections, of which the last may be a rival, and adds the round to `entry`.

@@ -9,7 +9,8 @@ use tributary_emu::{Side, VethNetwork};
 use tributary_lab::process::{Process, product_program};
 
 use crate::BenchError;
-use crate::daemon::{Program, failed, keygen};
+use crate::daemon::{Program, keygen};
+use crate::failed;
 
 /// Paths between the namespaces.
 pub(super) const PATHS: usize = 2;
