@@ -31,7 +31,6 @@ pub struct TcpSocket {
     error: Option<TcpError>,
     /// A reset is to be sent.
     resets: bool,
-    data_ack: u64,
 }
 
 /// SYN and SYN-ACK.
@@ -76,7 +75,6 @@ impl TcpSocket {
             handshake: Handshake::default(),
             error: None,
             resets: false,
-            data_ack: 0,
             config,
         }
     }
@@ -249,8 +247,7 @@ impl TcpSocket {
     }
 
     fn blank(&self, now: Instant, seq: u64) -> TcpSegment {
-        let (connection, data_ack) = (self.connection, self.data_ack);
-        TcpSegment { connection, data_ack, seq, timestamp: now, ..TcpSegment::default() }
+        TcpSegment { connection: self.connection, seq, timestamp: now, ..TcpSegment::default() }
     }
 
     fn dress(&mut self, now: Instant, outgoing: Outgoing) -> TcpSegment {
@@ -335,12 +332,6 @@ impl TcpSocket {
         self.receiver.is_finished_reading()
     }
 
-    /// Everything written, including the end, was acknowledged.
-    #[must_use]
-    pub fn is_finished_writing(&self) -> bool {
-        self.sender.is_finished()
-    }
-
     /// The connection is over, closed or failed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
@@ -418,11 +409,6 @@ impl TcpSocket {
     /// Advertises this window instead of the socket's own; `None` restores its own.
     pub fn set_window_override(&mut self, window: Option<u64>) {
         self.receiver.override_window(window);
-    }
-
-    /// The data acknowledgement that segments carry from now on.
-    pub fn set_data_ack(&mut self, number: u64) {
-        self.data_ack = number;
     }
 
     /// Sends an acknowledgement with the next [`Self::poll_transmit`], whatever arrived.
