@@ -1,5 +1,6 @@
 //! The simulator's driver and the one on sockets, given the same arrivals, decide the same: which bytes go on which subflow, and
-//! which subflows are closed. The arrivals are those of a server in the simulator, on radios that fade, fail and return.
+//! which subflows are closed. The arrivals are those of the two ends of a download in the simulator, on radios that fade, fail
+//! and return.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,8 +19,8 @@ fn with_scheduler(name: &str) -> Config {
     Config { scheduler: name.to_owned(), ..Config::default() }
 }
 
-/// What a server's driver is given and does in a simulated download.
-fn simulate(scenario: &Scenario, session: &Config, time: Duration) -> Script {
+/// What the drivers of client and server are given and do in a simulated download.
+fn simulate(scenario: &Scenario, session: &Config, time: Duration) -> [(Side, Script); 2] {
     let mut world = World::new(50_000_000);
     let (client, server) = (world.reserve_host(), world.reserve_host());
     let paths: Vec<_> = (0..scenario.paths.len())
@@ -30,9 +31,10 @@ fn simulate(scenario: &Scenario, session: &Config, time: Duration) -> Script {
             SubflowPath { path: path as u8, up, down }
         })
         .collect();
-    let config = SessionConfig { session: session.clone(), ..SessionConfig::default() };
-    let (at_client, mut at_server) = SessionTransport::pair(&config, &paths).unwrap();
-    let recorded = at_server.record();
+    // The client on sockets sends right after the hello.
+    let config = SessionConfig { session: session.clone(), early: true, ..SessionConfig::default() };
+    let (mut at_client, mut at_server) = SessionTransport::pair(&config, &paths).unwrap();
+    let recorded = [(Side::Client, at_client.record()), (Side::Server, at_server.record())];
     let (asks, answers) = pair(&[WorkloadSpec::Bulk { size: None }], &Terms::always(Rng::new(1)));
     world.place_host(server, Box::new(Endpoint::new(Box::new(at_server), Box::new(answers))));
     world.place_host(client, Box::new(Endpoint::new(Box::new(at_client), Box::new(asks))));
@@ -44,12 +46,15 @@ fn simulate(scenario: &Scenario, session: &Config, time: Duration) -> Script {
         }
     }
     world.run_until(end).unwrap();
-    recorded.script().expect("the client opened a session")
+    recorded.map(|(side, recorded)| (side, recorded.script().expect("the client opened a session")))
 }
 
 async fn arrive(driver: &mut ScriptedDriver, now: Instant, arrival: &Arrival) {
     match arrival.clone() {
         Arrival::Opened(subflow, path) => driver.open(now, subflow, path).await.unwrap(),
+        Arrival::Progress(subflow, path, progress) => {
+            driver.progress(now, (subflow, path), progress).await.unwrap();
+        }
         Arrival::Input(subflow, bytes) => driver.input(subflow, bytes),
         Arrival::Broken(subflow) => driver.end(subflow),
         Arrival::Info(subflow, info) => driver.info(subflow, info),
@@ -59,6 +64,7 @@ async fn arrive(driver: &mut ScriptedDriver, now: Instant, arrival: &Arrival) {
         Arrival::Write(stream, mut bytes) => drop(driver.act(|session| session.write(stream, &mut bytes))),
         Arrival::Finish(stream) => drop(driver.act(|session| session.finish(stream))),
         Arrival::Read(stream) => drop(driver.act(|session| session.read(stream))),
+        Arrival::AddPath(path) => driver.act(|session| session.add_path(now, path)),
         Arrival::RemovePath(path) => driver.act(|session| session.remove_path(now, path)),
     }
 }
@@ -93,10 +99,10 @@ fn shortened((frames, closed): &(Frames, Vec<(SubflowId, bool)>)) -> String {
 }
 
 /// Gives the script to the driver on sockets. Returns the number of frames and of closed subflows.
-async fn play(what: &str, script: &Script) -> (usize, usize) {
+async fn play(what: &str, (side, script): &(Side, Script)) -> (usize, usize) {
     let (config, seed) = script.session.clone();
-    let session = Session::new(Side::Server, config, seed, script.began).unwrap();
-    let mut driver = ScriptedDriver::new(session).await.unwrap();
+    let session = Session::new(*side, config, seed, script.began).unwrap();
+    let mut driver = ScriptedDriver::new(*side, session).await.unwrap();
     let (mut frames, mut closed) = (0, 0);
     for (number, turn) in script.turns.iter().enumerate() {
         for arrival in &turn.arrivals {
@@ -105,7 +111,7 @@ async fn play(what: &str, script: &Script) -> (usize, usize) {
         let (simulated, real) = (in_simulator(turn), on_sockets(driver.turn(turn.at)));
         assert!(
             simulated == real,
-            "{what}: turn {number} at {:?}\nsimulator {}\nsockets   {}",
+            "{what}, {side:?}: turn {number} at {:?}\nsimulator {}\nsockets   {}",
             turn.at,
             shortened(&simulated),
             shortened(&real)
@@ -124,9 +130,10 @@ async fn both_drivers_send_the_same_bytes_on_the_same_subflows() {
         [("deep-fade", "fbdt"), ("blackout", "fbdt"), ("loss-wifi", "min-rtt"), ("delay-wigig", "fbdt")]
     {
         let what = format!("{name} {scheduler}");
-        let script = simulate(&Scenario::builtin(name).unwrap(), &with_scheduler(scheduler), four);
-        let (frames, _) = play(&what, &script).await;
-        assert!(frames > 300, "{what}: only {frames} frames");
+        for end in simulate(&Scenario::builtin(name).unwrap(), &with_scheduler(scheduler), four) {
+            let (frames, _) = play(&what, &end).await;
+            assert!(frames > 300, "{what}, {:?}: only {frames} frames", end.0);
+        }
     }
 }
 
@@ -134,9 +141,10 @@ async fn both_drivers_send_the_same_bytes_on_the_same_subflows() {
 async fn both_drivers_close_the_subflow_of_a_radio_that_is_removed() {
     let mut scenario = Scenario::builtin("los").unwrap();
     scenario.paths[0].absent = vec![(Moment::At(SECOND), Moment::At(2 * SECOND))];
-    let script = simulate(&scenario, &with_scheduler("fbdt"), 4 * SECOND);
-    let (_, closed) = play("a radio is removed", &script).await;
-    assert!(closed > 0);
+    for end in simulate(&scenario, &with_scheduler("fbdt"), 4 * SECOND) {
+        let (_, closed) = play("a radio is removed", &end).await;
+        assert!(closed > 0);
+    }
 }
 
 #[tokio::test]
@@ -146,7 +154,8 @@ async fn both_drivers_end_a_session_that_hears_nothing_alike() {
         path.dead = vec![(Moment::At(SECOND), Moment::At(20 * SECOND))];
     }
     let config = Config { idle_timeout: 3 * SECOND, ..with_scheduler("fbdt") };
-    let script = simulate(&scenario, &config, 6 * SECOND);
-    let (_, closed) = play("all radios die", &script).await;
-    assert!(closed > 0);
+    for end in simulate(&scenario, &config, 6 * SECOND) {
+        let (_, closed) = play("all radios die", &end).await;
+        assert!(closed > 0);
+    }
 }

@@ -235,6 +235,12 @@ impl Connector {
         self.attempts.insert(id, (path, Attempt::Task(task.abort_handle())));
     }
 
+    /// Gives an attempt of a script its connection.
+    #[cfg(feature = "script")]
+    pub(crate) fn hold(&mut self, established: Box<Established>) {
+        self.attempts.insert(established.subflow, (established.path, Attempt::Introduced(established)));
+    }
+
     /// Drops the connection of an attempt; returns whether there was one.
     fn drop_attempt(&mut self, id: SubflowId, abort: bool) -> bool {
         let Some((_, attempt)) = self.attempts.remove(&id) else { return false };

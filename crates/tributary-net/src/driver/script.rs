@@ -1,16 +1,20 @@
-//! The real driver of a server, fed from a script instead of from sockets. What it queues is taken before it is written. Its
-//! subflows have sockets that carry nothing; only the kernel's answers are missing.
+//! The real driver, fed from a script instead of from sockets. What it queues is taken before it is written. Its subflows have
+//! sockets that carry nothing; only the kernel's answers are missing. A client's connector has no paths and dials nothing:
+//! the script says how its attempts go.
 
 use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::net::{TcpListener, TcpStream};
-use tributary_proto::{Event, Session, SubflowInfo, Transmit};
+use tributary_proto::handshakes::Progress;
+use tributary_proto::{Event, Session, Side, SubflowInfo, Transmit};
 use tributary_types::{Instant, PathId, SubflowId};
 
 use super::{Driver, Slice};
-use crate::handshake::{Channel, Established};
+use crate::config::Common;
+use crate::connector::Connector;
+use crate::handshake::{Channel, Established, HandshakeError, Tls};
 use crate::hello::{BINDING_LENGTH, Binding, Mode};
 use crate::key::Key;
 use crate::shared::{Command, Shared};
@@ -25,14 +29,17 @@ pub struct ScriptedDriver {
 }
 
 impl ScriptedDriver {
-    /// A driver for a server's session.
+    /// A driver for a session of this side.
     ///
     /// # Errors
     /// Loopback gives no socket.
-    pub async fn new(session: Session) -> io::Result<Self> {
+    pub async fn new(side: Side, session: Session) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let (shared, commands) = Shared::new(session, false);
-        let driver = Driver::new(shared.clone(), commands, None, None, None);
+        let common = Common::new(Key::from_bytes([0; 32]));
+        let connector = (side == Side::Client)
+            .then(|| Connector::new(Vec::new(), common, Tls::Off, shared.commands.clone()));
+        let driver = Driver::new(shared.clone(), commands, connector, None, None);
         Ok(Self { shared, driver, listener, peers: Vec::new() })
     }
 
@@ -41,22 +48,49 @@ impl ScriptedDriver {
         act(&mut self.shared.lock().session)
     }
 
-    /// A connection becomes a subflow.
+    /// Server: a connection becomes a subflow.
     ///
     /// # Errors
     /// Loopback gives no connection.
     pub async fn open(&mut self, now: Instant, subflow: SubflowId, path: PathId) -> io::Result<()> {
+        let established = self.connected(subflow, path).await?;
+        let opened = self.act(|session| session.handle_subflow_open(now, subflow, path));
+        opened.map_err(io::Error::other)?;
+        self.driver.gathered.commands.push(Command::Opened(established));
+        Ok(())
+    }
+
+    /// Client: an attempt makes progress.
+    ///
+    /// # Errors
+    /// Loopback gives no connection.
+    pub async fn progress(
+        &mut self,
+        now: Instant,
+        (subflow, path): (SubflowId, PathId),
+        progress: Progress,
+    ) -> io::Result<()> {
+        let established = match progress {
+            Progress::Introduced => Some(self.connected(subflow, path).await?),
+            _ => None,
+        };
+        let shared = self.shared.clone();
+        let state = &mut shared.lock();
+        let connector = self.driver.connector.as_mut().expect("a client makes attempts");
+        established.into_iter().for_each(|established| connector.hold(established));
+        connector.handshakes.handle(now, &mut state.session, subflow, progress);
+        self.driver.connect(state, now);
+        Ok(())
+    }
+
+    async fn connected(&mut self, subflow: SubflowId, path: PathId) -> io::Result<Box<Established>> {
         let (stream, peer) =
             tokio::try_join!(TcpStream::connect(self.listener.local_addr()?), self.listener.accept())?;
         self.peers.push(peer.0);
-        let opened = self.act(|session| session.handle_subflow_open(now, subflow, path));
-        opened.map_err(io::Error::other)?;
         let binding = Binding { mode: Mode::Plaintext, bytes: [0; BINDING_LENGTH] };
         let secret = Key::from_bytes([0; 32]);
         let channel = Channel { stream, security: None, binding, secret, peer: None };
-        let established = Box::new(Established { path, subflow, channel, reply: None });
-        self.driver.gathered.commands.push(Command::Opened(established));
-        Ok(())
+        Ok(Box::new(Established { path, subflow, channel, reply: None }))
     }
 
     /// Bytes arrive.
@@ -64,9 +98,16 @@ impl ScriptedDriver {
         self.driver.gathered.inputs.push_back((subflow, bytes, true));
     }
 
-    /// The connection of a subflow ends.
+    /// The connection of an attempt or a subflow ends.
     pub fn end(&mut self, subflow: SubflowId) {
-        self.driver.gathered.ended.push((subflow, "the script ends it".to_owned()));
+        let gathered = &mut self.driver.gathered;
+        match self.driver.subflows.contains_key(&subflow) {
+            true => gathered.ended.push((subflow, "the script ends it".to_owned())),
+            false => {
+                let error = HandshakeError::Io(io::ErrorKind::ConnectionReset.into());
+                gathered.commands.push(Command::Failed(subflow, error));
+            }
+        }
     }
 
     /// The state of a subflow's transport.
@@ -88,7 +129,9 @@ impl ScriptedDriver {
             Event::CloseSubflow { subflow, abort } => Some((subflow, abort)),
             _ => None,
         };
-        let closed = self.driver.actions.iter().filter_map(closes).collect();
+        // An attempt of a script has no connection that could be closed.
+        let known = |(subflow, _): &(SubflowId, bool)| self.driver.subflows.contains_key(subflow);
+        let closed = self.driver.actions.iter().filter_map(closes).filter(known).collect();
         self.driver.act();
         (queued, closed)
     }

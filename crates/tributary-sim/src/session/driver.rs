@@ -26,8 +26,9 @@ impl SessionTransport {
             return;
         }
         let mut session = self.make_session(now);
-        for at in 0..self.paths.len() {
-            session.add_path(now, PathId(at as u8));
+        for id in (0..self.paths.len()).map(|at| PathId(at as u8)) {
+            self.recorder.arrived(|| Arrival::AddPath(id));
+            session.add_path(now, id);
         }
         self.session = Some(session);
     }
@@ -125,7 +126,10 @@ impl SessionTransport {
                     self.recorder.arrived(|| Arrival::RemovePath(id));
                     session.remove_path(now, id);
                 }
-                (true, Side::Client) => session.add_path(now, id),
+                (true, Side::Client) => {
+                    self.recorder.arrived(|| Arrival::AddPath(id));
+                    session.add_path(now, id);
+                }
                 (true, Side::Server) => {} // clients connect
             }
         }
@@ -171,8 +175,11 @@ impl SessionTransport {
                 self.dirty |= room > 0;
             }
         }
-        self.recorder.turn(now);
-        std::mem::take(&mut self.dirty)
+        let takes_turn = std::mem::take(&mut self.dirty);
+        if takes_turn {
+            self.recorder.turn(now);
+        }
+        takes_turn
     }
 
     /// Takes the session's output; returns whether there was any.

@@ -62,7 +62,12 @@ impl SessionTransport {
 
     /// Client: an attempt made progress.
     fn report(&mut self, now: Instant, subflow: SubflowId, progress: Progress) {
-        if let Some(session) = &mut self.session {
+        let path = self.connection(subflow).map(|at| PathId(self.connections[at].path as u8));
+        if let Some((session, path)) = self.session.as_mut().zip(path) {
+            self.recorder.arrived(|| match progress {
+                Progress::Failed(Failure::Broken) => Arrival::Broken(subflow),
+                _ => Arrival::Progress(subflow, path, progress),
+            });
             self.handshakes.handle(now, session, subflow, progress);
             while let Some(action) = self.handshakes.poll_action() {
                 self.carry_out(now, action);

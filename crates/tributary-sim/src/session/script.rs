@@ -5,17 +5,20 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use bytes::Bytes;
+use tributary_proto::handshakes::Progress;
 use tributary_proto::{Config, SubflowInfo};
 use tributary_types::{Instant, PathId, StreamId, SubflowId};
 
 /// Something that a driver or an application passes to the session.
 #[derive(Clone, Debug)]
 pub enum Arrival {
-    /// A connection has become a subflow on this path.
+    /// Server: a connection has become a subflow on this path.
     Opened(SubflowId, PathId),
+    /// Client: an attempt on this path made progress.
+    Progress(SubflowId, PathId, Progress),
     /// Bytes, in order.
     Input(SubflowId, Bytes),
-    /// The connection of a subflow ended.
+    /// The connection of an attempt or a subflow ended.
     Broken(SubflowId),
     /// The state of a subflow's transport.
     Info(SubflowId, SubflowInfo),
@@ -29,6 +32,8 @@ pub enum Arrival {
     Finish(StreamId),
     /// It takes what a stream can deliver.
     Read(StreamId),
+    /// Client: a path was added.
+    AddPath(PathId),
     /// A path was removed.
     RemovePath(PathId),
 }
