@@ -166,6 +166,8 @@ struct Known {
     clean: Instant,
     /// Exponential mean of its loss.
     loss: f64,
+    /// Since when it has been unreachable or its RTT too far above the lowest, without a break.
+    bad: Option<Instant>,
     /// Least RTT in the present interval of [`RTT_MEMORY`], which began at this time, and in the one before.
     least: (Instant, [Option<Duration>; 2]),
 }
@@ -184,6 +186,7 @@ impl Known {
             was_out: false,
             clean: changed.unwrap_or(Instant::ZERO),
             loss: report.loss.unwrap_or(0.0),
+            bad: None,
             least: (changed.unwrap_or(Instant::ZERO), [report.rtt, None]),
         }
     }
@@ -293,7 +296,7 @@ impl Engine {
 
     /// Decides during playback (Algorithm 1, "Connection in Progress"). An empty result changes nothing.
     pub fn update(&mut self, now: Instant, paths: &[PathReport], conditions: Conditions) -> Vec<Decided> {
-        self.learn(now, paths);
+        self.learn(now, paths, conditions.throughput);
         let decided = match self.transport {
             Transport::Tcp => Vec::new(),
             Transport::Quic(_) if !self.settings.leaves_quic => Vec::new(),
@@ -434,7 +437,7 @@ impl Engine {
     }
 
     /// Adds paths that the controller has found since the last call, and takes in the loss of all.
-    fn learn(&mut self, now: Instant, paths: &[PathReport]) {
+    fn learn(&mut self, now: Instant, paths: &[PathReport], throughput: Option<f64>) {
         let share = now.saturating_since(self.looked).as_secs_f64() / LOSS_MEMORY.as_secs_f64();
         self.looked = now;
         for report in paths {
@@ -443,10 +446,17 @@ impl Engine {
                 None => self.paths.push(Known::new(report, false, None)),
             }
         }
+        let lowest = self.lowest(paths);
         for at in 0..self.paths.len() {
             let known = self.paths[at];
+            let rtt = report(paths, known.path).and_then(|report| report.rtt).zip(lowest);
+            let is_bad =
+                rtt.is_none_or(|(rtt, lowest)| self.settings.ratio(rtt, lowest) > self.settings.rtt_ratio);
+            self.paths[at].bad = if is_bad { known.bad.or(Some(now)) } else { None };
             let lost = report(paths, known.path).and_then(|report| report.loss).unwrap_or(0.0);
-            if known.suspected && lost > self.most_loss(known.path, paths) / 2.0 {
+            // By the same tests that remove it, of which one is enough to keep it.
+            let worth = self.worth_loss(&known, self.used().count() + 1, throughput).unwrap_or(0.0);
+            if known.suspected && lost > self.most_loss(known.path, paths).max(worth) / 2.0 {
                 self.paths[at].clean = now;
             }
         }
@@ -463,9 +473,20 @@ impl Engine {
         if least.is_finite() { self.settings.most_loss(least) } else { f64::INFINITY }
     }
 
+    /// Loss up to which TCP could carry its part on the path, if it shares the present throughput with `sharing - 1` others.
+    fn worth_loss(&self, known: &Known, sharing: usize, throughput: Option<f64>) -> Option<f64> {
+        // Its least RTT, because the queue is not full where packets are lost.
+        let ((worth, throughput), rtt) = self.settings.worth.zip(throughput).zip(known.least_rtt())?;
+        let part = worth * throughput / sharing as f64;
+        let root = 1.22 * SEGMENT_BITS / (rtt.as_secs_f64() * part);
+        Some(root * root)
+    }
+
     /// Paths in use that must be removed, with the reason.
     fn unusable(&self, now: Instant, paths: &[PathReport], conditions: Conditions) -> Vec<(PathId, Reason)> {
-        let Some(lowest) = self.lowest(paths) else { return Vec::new() };
+        if self.lowest(paths).is_none() {
+            return Vec::new();
+        }
         let in_use: Vec<(&Known, Option<&PathReport>, u64)> = self
             .paths
             .iter()
@@ -485,25 +506,25 @@ impl Engine {
             let loss = report.loss.is_some_and(|loss| loss > self.most_loss(report.path, paths));
             loss && conditions.throughput.is_some()
         };
-        // Its least RTT, because the queue is not full where packets are lost.
         let carries_little = |known: &Known, report: &PathReport| {
-            let inputs =
-                self.settings.worth.zip(report.loss).zip(conditions.throughput).zip(known.least_rtt());
-            inputs.is_none_or(|(((worth, loss), throughput), rtt)| {
-                let carries = 1.22 * SEGMENT_BITS / (rtt.as_secs_f64() * libm::sqrt(loss));
-                carries < worth * throughput / in_use.len() as f64
-            })
+            let most = self.worth_loss(known, in_use.len(), conditions.throughput);
+            most.zip(report.loss).is_none_or(|(most, loss)| loss > most)
         };
+        // The transport gets over a short outage or a long queue by itself, with less cost than by leaving and joining.
+        let critical = conditions.level < self.settings.critical;
+        let patience = if critical { Duration::ZERO } else { self.settings.dwell };
         let mut leaving = Vec::new();
         for (known, report, again) in &in_use {
-            let Some((report, rtt)) = report.and_then(|report| Some((report, report.rtt?))) else {
-                // Nothing is sent on a dead path, so it is removed without a dwell time.
-                leaving.push((known.path, Reason::Unreachable));
+            let is_bad = known.bad.is_some_and(|since| now.saturating_since(since) >= patience);
+            let Some(report) = report.filter(|report| report.rtt.is_some()) else {
+                if is_bad {
+                    leaving.push((known.path, Reason::Unreachable));
+                }
                 continue;
             };
             let reason = match report {
                 _ if !has_dwelt(known, now, self.settings.dwell) => continue,
-                _ if self.settings.ratio(rtt, lowest) > self.settings.rtt_ratio => Reason::Rtt,
+                _ if is_bad => Reason::Rtt,
                 report if !carries_little(known, report) => continue,
                 report if lossy(report) => Reason::Loss,
                 _ if low_buffer && exceeds(*again) => Reason::Retransmissions,

@@ -92,7 +92,7 @@ const SLACK: Duration = Duration::from_secs(60);
 const LOSSY: f64 = 0.007;
 const SESSION_ABOVE: f64 = 0.03;
 /// Version of the simulated player. Increased with every change after which the same cell gives a different playback.
-const PLAYER_VERSION: u32 = 4;
+const PLAYER_VERSION: u32 = 5;
 /// From this time after the request on, the bitrate rule may abandon a download.
 const JUDGED_FROM: Duration = Duration::from_millis(500);
 /// Transports that are played on sockets.

@@ -40,13 +40,14 @@ pub struct Settings {
     /// `None`: it does not stay, as in the paper.
     pub worth: Option<f64>,
     /// A path removed for retransmissions or loss is tried again when its probes have shown less than half of the
-    /// loss that removes a path for this time, or, without probes, after this time. It doubles with every further
+    /// loss that removes it, by excess and by worth, for this time, or, without probes, after this time. It doubles with every further
     /// removal, up to eight times. `None`: it is used again only when no other path is left.
     pub probation: Option<Duration>,
     /// A removed path rejoins when its RTT ratio is below this share of `rtt_ratio`. Example: with 9 and 0.8 a path
     /// is removed above 9 and rejoins below 7.2.
     pub hysteresis: f64,
-    /// Least time between two changes of the same path. A path rests for as many of these times, six at most, as it was
+    /// Least time between two changes of the same path, and the time for which a path must be unreachable or too distant before it
+    /// leaves, while the play buffer is not below `critical`: the transport gets over a shorter outage or queue by itself. A path rests for as many of these times, six at most, as it was
     /// removed in a row with less than [`REMOVALS_APART`] in use between; after an outage for one less, so that a single
     /// outage costs nothing after its end.
     pub dwell: Duration,
