@@ -39,6 +39,9 @@ pub const INTERVAL: Duration = Duration::from_millis(2);
 pub const PATIENCE: Duration = Duration::from_millis(30);
 /// The default limit of redundant packets per 1000 packets.
 pub const REDUNDANCY: u32 = 100;
+/// Shortest time between the beginnings of two turns of a node. At high rates a turn then serves many packets, so that they
+/// share wake-ups, system calls and super-frames (a network card's interrupt moderation).
+pub const MODERATION: Duration = Duration::from_micros(150);
 /// Most packets of one generation in systematic mode.
 pub const GENERATION: usize = 192;
 /// Largest packet that a cohort accepts.

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
+use tributary_cotag::MODERATION;
 use tributary_net::Key;
 use tributary_net::privileges::{Needs, Privileges};
 use tributary_tun::fd;
@@ -34,10 +35,6 @@ use tributary_types::Instant;
 
 /// The descriptor that wakes the loop for an order.
 const WAKE: u64 = 63;
-
-/// Shortest time between the beginnings of two turns. At high rates a turn then serves many packets, so that they
-/// share wake-ups, system calls and super-frames (a network card's interrupt moderation).
-const MODERATION: Duration = Duration::from_micros(150);
 
 /// Settings of a node. They start it.
 pub trait Role: Settings + Clone + Send + 'static {

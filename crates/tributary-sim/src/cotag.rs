@@ -17,6 +17,7 @@ mod scheme;
 mod setting;
 mod spray;
 mod traffic;
+mod turns;
 
 pub use network::{Measured, SimulateError, TunnelMeasured, simulate};
 pub use scheme::Scheme;

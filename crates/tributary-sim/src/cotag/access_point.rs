@@ -8,7 +8,8 @@ use tributary_types::Instant;
 
 use super::contents::Contents;
 use super::hop::Hop;
-use crate::host::{Host, Outbox};
+use super::turns::Work;
+use crate::host::Outbox;
 use crate::id::RouteId;
 use crate::packet::{Body, Packet};
 
@@ -39,18 +40,10 @@ impl AccessPointHost {
     pub fn counters(&self) -> Counters {
         self.node.counters()
     }
-
-    fn drain(&mut self, now: Instant, out: &mut Outbox) {
-        self.node.handle_timeout(now, &self.down);
-        self.node.give_back(now, &mut self.up, &self.down);
-        self.node.transmit(now, &mut self.down);
-        self.up.flush(now, self.node.offer(&self.down), out);
-        self.down.flush(now, Offer::UNLIMITED, out);
-    }
 }
 
-impl Host for AccessPointHost {
-    fn handle_packet(&mut self, now: Instant, packet: Packet, out: &mut Outbox) {
+impl Work for AccessPointHost {
+    fn take(&mut self, now: Instant, packet: Packet) {
         let Body::Datagram(datagram) = packet.body else { return };
         if packet.route == self.from_gateway {
             if let Some(message) = self.up.receive(now, &datagram) {
@@ -60,11 +53,14 @@ impl Host for AccessPointHost {
             self.node.handle_report(report);
             self.up.send(now, &message, false);
         }
-        self.drain(now, out);
     }
 
-    fn handle_timeout(&mut self, now: Instant, out: &mut Outbox) {
-        self.drain(now, out);
+    fn drain(&mut self, now: Instant, out: &mut Outbox) {
+        self.node.handle_timeout(now, &self.down);
+        self.node.give_back(now, &mut self.up, &self.down);
+        self.node.transmit(now, &mut self.down);
+        self.up.flush(now, self.node.offer(&self.down), out);
+        self.down.flush(now, Offer::UNLIMITED, out);
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

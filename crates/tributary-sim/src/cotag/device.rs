@@ -10,7 +10,8 @@ use tributary_types::Instant;
 
 use super::contents::Contents;
 use super::hop::Hop;
-use crate::host::{Host, Outbox};
+use super::turns::Work;
+use crate::host::Outbox;
 use crate::id::RouteId;
 use crate::packet::{Body, Packet};
 
@@ -44,8 +45,19 @@ impl DeviceHost {
     pub fn counters(&self) -> Counters {
         self.node.counters()
     }
+}
+
+impl Work for DeviceHost {
+    fn take(&mut self, now: Instant, packet: Packet) {
+        if let (Some(at), Body::Datagram(datagram)) = (self.points.get(&packet.route), &packet.body)
+            && let Some(HopMessage::Coded(bytes)) = self.hops[*at].receive(now, datagram)
+        {
+            self.node.handle_packet(now, *at, bytes);
+        }
+    }
 
     fn drain(&mut self, now: Instant, out: &mut Outbox) {
+        self.node.handle_timeout(now);
         while let Some(delivered) = self.node.poll_delivery() {
             let Some(inner) = self.contents.borrow_mut().take(&delivered) else {
                 self.unknown += 1;
@@ -58,22 +70,6 @@ impl DeviceHost {
         }
         self.node.transmit(now, &mut self.hops);
         self.hops.iter_mut().for_each(|hop| hop.flush(now, Offer::UNLIMITED, out));
-    }
-}
-
-impl Host for DeviceHost {
-    fn handle_packet(&mut self, now: Instant, packet: Packet, out: &mut Outbox) {
-        if let (Some(at), Body::Datagram(datagram)) = (self.points.get(&packet.route), &packet.body)
-            && let Some(HopMessage::Coded(bytes)) = self.hops[*at].receive(now, datagram)
-        {
-            self.node.handle_packet(now, *at, bytes);
-        }
-        self.drain(now, out);
-    }
-
-    fn handle_timeout(&mut self, now: Instant, out: &mut Outbox) {
-        self.node.handle_timeout(now);
-        self.drain(now, out);
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

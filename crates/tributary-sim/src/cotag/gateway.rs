@@ -9,7 +9,8 @@ use tributary_types::Instant;
 
 use super::contents::Contents;
 use super::hop::Hop;
-use crate::host::{Host, Outbox};
+use super::turns::Work;
+use crate::host::Outbox;
 use crate::id::RouteId;
 use crate::packet::{Body, Packet};
 
@@ -54,16 +55,10 @@ impl GatewayHost {
             self.contents.borrow_mut().take(&number);
         }
     }
-
-    fn drain(&mut self, now: Instant, out: &mut Outbox) {
-        self.node.handle_timeout(now, &self.hops);
-        self.node.transmit(now, &mut self.hops);
-        self.hops.iter_mut().for_each(|hop| hop.flush(now, Offer::UNLIMITED, out));
-    }
 }
 
-impl Host for GatewayHost {
-    fn handle_packet(&mut self, now: Instant, packet: Packet, out: &mut Outbox) {
+impl Work for GatewayHost {
+    fn take(&mut self, now: Instant, packet: Packet) {
         if let Some(&inner) = self.inner.get(&packet.route) {
             self.take_inner(now, inner, packet);
         } else if let (Some(at), Body::Datagram(datagram)) = (self.points.get(&packet.route), &packet.body)
@@ -71,11 +66,12 @@ impl Host for GatewayHost {
         {
             self.node.handle_message(now, &message);
         }
-        self.drain(now, out);
     }
 
-    fn handle_timeout(&mut self, now: Instant, out: &mut Outbox) {
-        self.drain(now, out);
+    fn drain(&mut self, now: Instant, out: &mut Outbox) {
+        self.node.handle_timeout(now, &self.hops);
+        self.node.transmit(now, &mut self.hops);
+        self.hops.iter_mut().for_each(|hop| hop.flush(now, Offer::UNLIMITED, out));
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

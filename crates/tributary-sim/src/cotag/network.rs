@@ -26,6 +26,7 @@ use super::scheme::{FlowKind, Gate};
 use super::setting::{BEGIN, FLOWS, LONGEST, RADIO_DELAY, Setting};
 use super::spray::Spray;
 use super::traffic::{RateProfile, Sink, Source, Tally};
+use super::turns::Turns;
 use crate::id::{HostId, LinkId};
 use crate::mptcp::{MptcpConfig, MptcpTransport};
 use crate::multipath::{self, MultipathError, SubflowPath};
@@ -257,7 +258,7 @@ impl Run {
         match middle {
             Middle::None => {}
             Middle::Spray(host, spray) => world.place_host(host, Box::new(spray)),
-            Middle::Coded(host, gateway) => world.place_host(host, gateway),
+            Middle::Coded(host, gateway) => world.place_host(host, Box::new(Turns::new(*gateway))),
         }
         Ok(Self { world, tunnel, servers, tally })
     }
@@ -288,7 +289,7 @@ impl Run {
     }
 
     fn tunnel_measured(&self, tunnel: &Tunnel) -> TunnelMeasured {
-        let device = self.world.host::<DeviceHost>(tunnel.device).expect("it was placed");
+        let device = &self.world.host::<Turns<DeviceHost>>(tunnel.device).expect("it was placed").work;
         let mut delays: Vec<f64> = device.delays.iter().map(|delay| delay.as_secs_f64() * 1e3).collect();
         delays.sort_by(f64::total_cmp);
         let at = |share: f64| delays.get((delays.len() as f64 * share) as usize).copied().unwrap_or(0.0);
@@ -299,12 +300,13 @@ impl Run {
             recovered: counters.recovered,
             lost: counters.lost,
             unknown: device.unknown,
-            full: self.world.host::<GatewayHost>(tunnel.gateway).expect("it was placed").refused,
+            full: self.world.host::<Turns<GatewayHost>>(tunnel.gateway).expect("it was placed").work.refused,
             ..TunnelMeasured::default()
         };
         let (mut sent, mut taken) = (0, 0);
         for point in &tunnel.points {
-            let point = self.world.host::<AccessPointHost>(*point).expect("it was placed").counters();
+            let point =
+                self.world.host::<Turns<AccessPointHost>>(*point).expect("it was placed").work.counters();
             (sent, taken) = (sent + point.sent, taken + point.taken);
             measured.full += point.full;
         }
@@ -381,10 +383,10 @@ fn place_gate(setting: &Setting, links: &Links, world: &mut World) -> (Middle, O
         let config = setting.coding(mode, setting.queue as usize);
         let node = AccessPointNode::new(config, number as u8 + 1, largest);
         let routes = Routes { from_gateway, to_gateway, to_device };
-        world.place_host(point, Box::new(AccessPointHost::new(node, routes, &contents)));
+        world.place_host(point, Box::new(Turns::new(AccessPointHost::new(node, routes, &contents))));
         points.push(point);
     }
-    world.place_host(device, Box::new(device_host));
+    world.place_host(device, Box::new(Turns::new(device_host)));
     let middle = Middle::Coded(gateway, Box::new(gateway_host));
     (middle, Some(Tunnel { gateway, points, device }))
 }
