@@ -21,7 +21,7 @@ mod turns;
 
 pub use network::{Measured, SimulateError, TunnelMeasured, simulate};
 pub use scheme::Scheme;
-pub use setting::{Load, QUEUE, Radio, Setting};
+pub use setting::{CHANGE, FLOWS, Load, QUEUE, Radio, Setting};
 
 #[cfg(test)]
 mod tests;

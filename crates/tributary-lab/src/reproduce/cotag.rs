@@ -1,19 +1,22 @@
 //! COTAG's own experiment as cells: ten bursty flows over correlated radios, with and without coding. Axes:
 //! `scenario` selects the radios; `transport` selects the protocol of the flows and the gateway's scheme;
-//! `correlation` is the correlation of the radios' rates; `interval` is the nodes' T (by default, that of the nodes).
+//! `correlation` is the correlation of the radios' rates. What the paper leaves open has defaults: `interval`, the nodes' T;
+//! `redundancy`, their limit of redundant packets; `queue`, the packets in front of a radio; `change`, the probability that a
+//! radio changes its state; `recovery`, how TCP detects losses.
 //! In the emulator every cell is also simulated, so that both results are in one sample. Deviations from the paper:
 //! `docs/reproductions/cotag.md`.
 
 mod emulated;
 mod flows;
 
-use super::matrix::{Cell, CellError, failed, loss, time};
+use super::matrix::{Cell, CellError, failed, loss, number, time};
 use super::runner::Experiment;
 use super::sample::{Metric, Sample};
 use crate::result::World;
 use core::time::Duration;
 use emulated::Transport;
-use tributary_sim::cotag::{QUEUE, Radio, Scheme, Setting, simulate};
+use tributary_sim::LossDetection;
+use tributary_sim::cotag::{CHANGE, FLOWS, QUEUE, Radio, Scheme, Setting, simulate};
 
 /// The metrics. They are of the burst unless the description says otherwise.
 const METRICS: [Metric; 16] = [
@@ -119,27 +122,31 @@ struct Radios {
     packet: u32,
     /// Maximum number of packets queued in front of a radio.
     queue: u64,
+    flows: usize,
 }
 
 /// COTAG §5.2 and §5.3.1. `two-real` is small enough for real nodes on two cores; its queue is 15 ms at a radio's
 /// high rate.
 fn place(cell: &Cell) -> Result<Radios, CellError> {
-    let place = |radios, divisor, packet, queue| Radios { radios, divisor, packet, queue };
+    let place = |radios, divisor, packet, queue| Radios { radios, divisor, packet, queue, flows: FLOWS };
     Ok(match cell.label("scenario") {
-        "two-fast" | "two-interval" => place((2, false), 1, 8192, QUEUE),
+        "two-fast" | "two-interval" | "two-settings" => place((2, false), 1, 8192, QUEUE),
+        "two-fast-one-flow" => Radios { flows: 1, ..place((2, false), 1, 8192, QUEUE) },
         "two-slow" => place((2, false), 10, 128, QUEUE),
         "one-slow" => place((1, false), 10, 128, QUEUE),
         "one-steady" => place((1, true), 10, 128, QUEUE),
         "two-real" => place((2, false), 50, 1500, 256),
+        "two-real-one-flow" => Radios { flows: 1, ..place((2, false), 50, 1500, 256) },
         _ => {
-            let known = "two-fast, two-interval, two-slow, one-slow, one-steady or two-real";
+            let known = "two-fast, two-fast-one-flow, two-interval, two-settings, two-slow, one-slow, one-steady, two-real or \
+                         two-real-one-flow";
             return Err(cell.refused("scenario", known));
         }
     })
 }
 
 fn setting(cell: &Cell) -> Result<Setting, CellError> {
-    let Radios { radios: (count, steady), divisor, packet, queue } = place(cell)?;
+    let Radios { radios: (count, steady), divisor, packet, queue, flows } = place(cell)?;
     let correlation = cell.label("correlation").parse::<f64>().ok().filter(|c| (-1.0..=1.0).contains(c));
     let correlation = correlation.ok_or_else(|| cell.refused("correlation", "a number from -1 to 1"))?;
     let (scheme, packet) = match cell.world {
@@ -159,16 +166,75 @@ fn setting(cell: &Cell) -> Result<Setting, CellError> {
     if cell.label("congestion") != "cubic" {
         return Err(cell.refused("congestion", "cubic: the paper's"));
     }
-    let interval = match cell.label("interval") {
-        "" => None,
-        label => match time("interval", label)? {
-            Some(time) if time >= Duration::from_millis(1) => Some(time),
-            _ => return Err(cell.refused("interval", "a time of at least 1 ms, as 2 ms")),
-        },
-    };
+    let Choices { interval, queue: chosen, redundancy, change, loss_detection } = Choices::of(cell)?;
     let loss = loss(cell.label("loss"))?.unwrap_or(0.0);
     let rtt = time("rtt", cell.label("rtt"))?.unwrap_or_default();
     let burst = Duration::from_secs(cell.seconds.into());
-    let radio = Radio { count, correlation, divisor, steady, loss };
-    Ok(Setting { scheme, radio, packet, rtt, queue, interval, burst, seed: cell.seed })
+    let radio = Radio { count, correlation, divisor, steady, change, loss };
+    let (queue, seed) = (chosen.unwrap_or(queue), cell.seed);
+    Ok(Setting {
+        scheme,
+        radio,
+        flows,
+        packet,
+        rtt,
+        queue,
+        interval,
+        redundancy,
+        loss_detection,
+        burst,
+        seed,
+    })
+}
+
+/// What the paper leaves open; `None`: the default of the nodes or of the network.
+struct Choices {
+    interval: Option<Duration>,
+    queue: Option<u64>,
+    redundancy: Option<u32>,
+    change: f64,
+    loss_detection: LossDetection,
+}
+
+impl Choices {
+    fn of(cell: &Cell) -> Result<Self, CellError> {
+        let interval = optional(cell, "interval", "a time of at least 1 ms, as 2 ms", |label| {
+            time("interval", label).ok().flatten().filter(|time| *time >= Duration::from_millis(1))
+        })?;
+        let queue = optional(cell, "queue", "`scenario` or a number such as 256 packets", |label| {
+            let count = number(label, "packets").filter(|count| (1.0..=1e6).contains(count));
+            count.map(|count| count as u64)
+        })?;
+        let redundancy = optional(cell, "redundancy", "a share such as 25 %, at most 100 %", |label| {
+            let percent = number(label, "%").filter(|percent| *percent <= 100.0);
+            percent.map(|percent| (percent * 10.0).round() as u32)
+        })?;
+        let change = optional(cell, "change", "a probability from 0 to 1", |label| {
+            label.parse().ok().filter(|change| (0.0..=1.0).contains(change))
+        })?;
+        let loss_detection = optional(cell, "recovery", "rack, sack or new-reno", |label| match label {
+            "rack" => Some(LossDetection::Rack),
+            "sack" => Some(LossDetection::DupAck),
+            "new-reno" => Some(LossDetection::NewReno),
+            _ => None,
+        })?;
+        if cell.world == World::Emu && loss_detection.is_some() {
+            return Err(cell.refused("recovery", "none in the emulator: the kernel's TCP has its own"));
+        }
+        let (change, loss_detection) = (change.unwrap_or(CHANGE), loss_detection.unwrap_or_default());
+        Ok(Self { interval, queue, redundancy, change, loss_detection })
+    }
+}
+
+/// The value of an axis that a cell need not have.
+fn optional<T>(
+    cell: &Cell,
+    axis: &'static str,
+    expected: &str,
+    read: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, CellError> {
+    match cell.label(axis) {
+        "" | "default" | "scenario" => Ok(None),
+        label => read(label).map(Some).ok_or_else(|| cell.refused(axis, expected)),
+    }
 }

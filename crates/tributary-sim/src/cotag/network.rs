@@ -23,7 +23,7 @@ use super::contents::{Contents, overhead};
 use super::device::DeviceHost;
 use super::gateway::GatewayHost;
 use super::scheme::{FlowKind, Gate};
-use super::setting::{BEGIN, FLOWS, LONGEST, RADIO_DELAY, Setting};
+use super::setting::{BEGIN, LONGEST, RADIO_DELAY, Setting};
 use super::spray::Spray;
 use super::traffic::{RateProfile, Sink, Source, Tally};
 use super::turns::Turns;
@@ -148,12 +148,21 @@ impl Setting {
         let mut rng = Rng::new(self.seed).child("key");
         key.fill_with(|| rng.next_u64() as u8);
         let default = Config::new(CoefficientKey::new(key));
-        Config { mode, buffer, interval: self.interval.unwrap_or(default.interval), ..default }
+        let interval = self.interval.unwrap_or(default.interval);
+        let redundancy = self.redundancy.unwrap_or(default.redundancy);
+        Config { mode, buffer, interval, redundancy, ..default }
     }
 
     fn tcp(&self) -> TcpConfig {
         let mss = u64::from(self.packet - HEADER);
-        TcpConfig { mss, receive_buffer: BUFFERS, send_buffer: BUFFERS, ..TcpConfig::default() }
+        let loss_detection = self.loss_detection;
+        TcpConfig {
+            mss,
+            receive_buffer: BUFFERS,
+            send_buffer: BUFFERS,
+            loss_detection,
+            ..TcpConfig::default()
+        }
     }
 
     /// Number of subflows of a flow.
@@ -235,7 +244,7 @@ impl Run {
         let tally = Rc::new(RefCell::new(Tally::new(from, from + setting.burst, load.goal)));
         let mut seeds = Rng::new(setting.seed).child("flows");
         let mut servers = Vec::new();
-        for flow in 0..FLOWS {
+        for flow in 0..setting.flows {
             let (client, server) = (world.reserve_host(), world.reserve_host());
             let paths: Vec<SubflowPath> = (0..setting.subflows())
                 .map(|subflow| {
@@ -281,7 +290,7 @@ impl Run {
             sent += counters.sent;
             again += counters.retransmitted + counters.reinjected;
             measured.timeouts += counters.timeouts;
-            measured.rtt_ms += counters.mean_srtt.as_secs_f64() * 1e3 / FLOWS as f64;
+            measured.rtt_ms += counters.mean_srtt.as_secs_f64() * 1e3 / setting.flows as f64;
         }
         measured.retransmitted = 100.0 * again as f64 / sent.max(1) as f64;
         measured.tunnel = self.tunnel.as_ref().map(|tunnel| self.tunnel_measured(tunnel));

@@ -10,15 +10,16 @@ use tributary_link::{
 use tributary_types::{Bitrate, Instant, Rng};
 
 use super::scheme::Scheme;
+use crate::tcp::LossDetection;
 
-/// COTAG §5.3.1.
-pub(super) const FLOWS: usize = 10;
-const CALM: Bitrate = Bitrate::from_mbps(600);
-const BURST: Bitrate = Bitrate::from_mbps(2000);
+/// COTAG §5.3.1: ten flows, together 6 Gbit/s and 20 Gbit/s in the burst.
+pub const FLOWS: usize = 10;
+const CALM: Bitrate = Bitrate::from_mbps(6000);
+const BURST: Bitrate = Bitrate::from_mbps(20_000);
 /// Amount of data whose delivery time is measured: 5 Gbit.
 const GOAL: u64 = 5_000_000_000 / 8;
 /// Probability that the first radio changes its state in a step. Not given in the paper.
-const CHANGE: f64 = 0.1;
+pub const CHANGE: f64 = 0.1;
 /// Most packets queued in front of a radio in the paper's network. Not given in the paper.
 pub const QUEUE: u64 = 1024;
 /// When the flows begin: the chains have forgotten their initial state. The burst follows.
@@ -40,6 +41,8 @@ pub struct Radio {
     pub divisor: u64,
     /// Each radio has its mean rate during the burst all the time.
     pub steady: bool,
+    /// Probability that the first radio changes its state in a step of the chain.
+    pub change: f64,
     /// Probability that a radio loses a packet.
     pub loss: f64,
 }
@@ -51,6 +54,8 @@ pub struct Setting {
     pub scheme: Scheme,
     /// The radios.
     pub radio: Radio,
+    /// Number of flows, which together send the same whatever their number.
+    pub flows: usize,
     /// Size of a full inner packet in bytes.
     pub packet: u32,
     /// Base round-trip time between servers and gateway.
@@ -59,6 +64,10 @@ pub struct Setting {
     pub queue: u64,
     /// The nodes' interval T; `None`: the default of the real nodes.
     pub interval: Option<Duration>,
+    /// The nodes' limit of redundant packets per 1000 packets; `None`: the default of the real nodes.
+    pub redundancy: Option<u32>,
+    /// How TCP detects losses.
+    pub loss_detection: LossDetection,
     /// Duration of the throughput measurement.
     pub burst: Duration,
     /// Seed of all random numbers.
@@ -87,10 +96,10 @@ impl Setting {
     #[must_use]
     pub fn load(&self) -> Load {
         Load {
-            flows: FLOWS,
-            calm: self.divided(CALM),
+            flows: self.flows,
+            calm: self.of_flow(CALM),
             calm_for: CALM_FOR,
-            burst: self.divided(BURST),
+            burst: self.of_flow(BURST),
             goal: GOAL / self.radio.divisor,
             longest: LONGEST,
         }
@@ -131,9 +140,13 @@ impl Setting {
         Bitrate::from_bps(rate.as_bps() / self.radio.divisor)
     }
 
+    fn of_flow(&self, rate: Bitrate) -> Bitrate {
+        Bitrate::from_bps(self.divided(rate).as_bps() / self.flows.max(1) as u64)
+    }
+
     /// The downward link of radio `at`.
     pub(super) fn radio(&self, at: usize) -> LinkConfig {
-        let paper = CotagChannel::paper(CHANGE, f64::midpoint(self.radio.correlation, 1.0));
+        let paper = CotagChannel::paper(self.radio.change, f64::midpoint(self.radio.correlation, 1.0));
         let scaled = |(mean, deviation)| (self.divided(mean), self.divided(deviation));
         let channel = CotagChannel { high: scaled(paper.high), low: scaled(paper.low), ..paper };
         let mut spec = LinkSpec::with_rate(channel.rate(at as u32 % 2 + 1));

@@ -7,16 +7,20 @@ use tributary_types::{Bitrate, Instant};
 
 use super::airtime::Airtime;
 use super::*;
+use crate::tcp::LossDetection;
 
 /// 100 and 30 Mbit/s, ten flows of 6 and then 20 Mbit/s, packets of 1500 bytes.
 fn setting(name: &str, loss: f64) -> Setting {
     Setting {
         scheme: Scheme::find(name).expect("a scheme"),
-        radio: Radio { count: 2, correlation: 0.0, divisor: 100, steady: false, loss },
+        radio: Radio { count: 2, correlation: 0.0, divisor: 100, steady: false, change: CHANGE, loss },
+        flows: FLOWS,
         packet: 1500,
         rtt: Duration::from_millis(5),
         queue: QUEUE,
         interval: None,
+        redundancy: None,
+        loss_detection: LossDetection::default(),
         burst: Duration::from_secs(1),
         seed: 1,
     }

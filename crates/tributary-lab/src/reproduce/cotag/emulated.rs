@@ -145,8 +145,10 @@ fn through(
     (mode, congestion): (Mode, &str),
     setting: &Setting,
 ) -> Result<Run, String> {
-    let interval_ms = setting.interval.map_or(Coding::default().interval_ms, |time| time.as_millis() as u64);
-    let coding = Coding { mode, interval_ms, ..Coding::default() };
+    let default = Coding::default();
+    let interval_ms = setting.interval.map_or(default.interval_ms, |time| time.as_millis() as u64);
+    let redundancy = setting.redundancy.map_or(default.redundancy, |share| f64::from(share) / 1000.0);
+    let coding = Coding { mode, interval_ms, redundancy, ..default };
     let tunnel = Tunnel::start(RelayNetwork::start(scenario).map_err(told)?, &coding).map_err(told)?;
     let hosts = tunnel.network();
     let radios = hosts.radios().ok_or("every path of the scenario is a radio")?;
