@@ -66,7 +66,7 @@ impl Use {
 /// The memory of all sessions of a listener.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
-    total: u64,
+    total: AtomicU64,
     taken: Mutex<Taken>,
     refused: AtomicU64,
     gave_way: AtomicU64,
@@ -101,7 +101,17 @@ pub(crate) struct Share {
 
 impl Budget {
     pub fn new(total: u64) -> Arc<Self> {
-        Arc::new(Self { total, ..Self::default() })
+        Arc::new(Self { total: total.into(), ..Self::default() })
+    }
+
+    fn total(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    /// Replaces the limit. What is taken stays taken.
+    pub fn set_total(&self, total: u64) {
+        self.total.store(total.max(Limits::LEAST_MEMORY), Ordering::Relaxed);
+        self.freed.notify_waiters();
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
@@ -110,7 +120,7 @@ impl Budget {
 
     /// Bytes that all sessions together may have in addition to the [`Limits::SESSION`] reserved for each.
     fn pool(&self) -> u64 {
-        self.total / 2
+        self.total() / 2
     }
 
     /// Free bytes of the pool that a session may use.
@@ -121,7 +131,7 @@ impl Budget {
 
     /// Number of sessions whose minimum fits.
     pub fn most(&self) -> usize {
-        usize::try_from((self.total - self.pool()) / SESSION).unwrap_or(usize::MAX)
+        usize::try_from(self.total().div_ceil(2) / SESSION).unwrap_or(usize::MAX)
     }
 
     /// Notified when a session's memory or its place may be free again.
@@ -144,7 +154,7 @@ impl Budget {
     pub fn snapshot(&self) -> MemorySnapshot {
         let taken = self.taken();
         MemorySnapshot {
-            bound: self.total,
+            bound: self.total(),
             taken: taken.sessions * SESSION + taken.extra,
             refused: self.refused.load(Ordering::Relaxed),
             gave_way: self.gave_way.load(Ordering::Relaxed),

@@ -19,7 +19,7 @@ use tributary_types::{Instant, PathId};
 
 use crate::config::{Local, PathConfig};
 use crate::reach;
-pub(crate) use watcher::{Watcher, expand};
+pub(crate) use watcher::{Wanted, Watcher, expand};
 
 /// Maximum number of paths of a session.
 pub(crate) const MAX_PATHS: usize = 8;
@@ -54,6 +54,8 @@ pub(crate) enum Loss {
     NoRoute,
     /// The addresses changed.
     Changed,
+    /// The configuration has the path no longer.
+    Unwanted,
 }
 
 impl fmt::Display for Loss {
@@ -65,6 +67,7 @@ impl fmt::Display for Loss {
             Self::AddressGone => "no interface has its address any more",
             Self::NoRoute => "the interface has no route to the server",
             Self::Changed => "its address changed",
+            Self::Unwanted => "it was taken out of the configuration",
         })
     }
 }
@@ -159,6 +162,32 @@ impl Follow {
             Local::Address(address) => !is_everywhere(address),
             Local::Any => false,
         })
+    }
+
+    /// Takes other configured paths; [`Self::handle_network`] must follow. Paths in both configurations go on.
+    pub(crate) fn set_wanted(&mut self, wanted: Vec<PathConfig>) {
+        // `auto` takes over an interface that was named until now, with its path.
+        let finds = |auto: &PathConfig, end: &PathConfig| {
+            let rest = PathConfig { local: end.local.clone(), ..auto.clone() };
+            auto.local == Local::Auto && matches!(end.local, Local::Interface(_)) && rest == *end
+        };
+        let mut ends = std::mem::take(&mut self.ends);
+        ends.retain_mut(|end| {
+            let named = wanted.contains(&end.config);
+            let found = wanted.iter().any(|auto| finds(auto, &end.config));
+            end.named = named;
+            if !named && !found {
+                self.changes.extend(end.path.map(|path| Change::Remove(path, Loss::Unwanted)));
+            }
+            named || found
+        });
+        let new = wanted.iter().filter(|config| config.local != Local::Auto);
+        for config in new {
+            if !ends.iter().any(|end| end.config == *config) {
+                ends.push(LocalEnd::new(config.clone(), true, Instant::ZERO));
+            }
+        }
+        (self.ends, self.wanted) = (ends, wanted);
     }
 
     /// Takes the present network configuration.

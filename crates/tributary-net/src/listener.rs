@@ -97,6 +97,18 @@ impl Drop for Registration {
     }
 }
 
+/// Checks the settings of a listener without listening.
+pub(crate) fn check(config: &ListenConfig) -> Result<(), ListenError> {
+    config.common.session.check()?;
+    if !config.common.has_keys() {
+        return Err(ListenError::PlaintextKeys);
+    }
+    if config.addresses.is_empty() {
+        return Err(ListenError::NoAddress);
+    }
+    Ok(())
+}
+
 impl Listener {
     /// Listens on every address of the configuration, and raises the process's soft limit of file descriptors to the
     /// hard limit.
@@ -131,13 +143,7 @@ impl Listener {
 
     /// As [`Self::bind`]; with `keep` the first subscriber to a session's events gets them from the beginning.
     pub(crate) async fn bind_keeping_events(config: ListenConfig, keep: bool) -> Result<Self, ListenError> {
-        config.common.session.check()?;
-        if !config.common.has_keys() {
-            return Err(ListenError::PlaintextKeys);
-        }
-        if config.addresses.is_empty() {
-            return Err(ListenError::NoAddress);
-        }
+        check(&config)?;
         let tls = match config.common.plaintext {
             true => Tls::Off,
             false => Tls::On(tls::server_config(&config.common.keys)?),

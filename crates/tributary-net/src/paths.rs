@@ -73,6 +73,9 @@ struct Path {
     leaves: Option<String>,
 }
 
+/// Paths whose bytes are counted by their number; those of further numbers are counted together. A client uses new numbers when its
+/// interfaces come and go.
+pub(crate) const COUNTED: u8 = 8;
 /// Removed paths that are still listed. When there are more, the oldest is forgotten.
 const REMOVED: usize = 8;
 /// Why a path is down if nothing else is known.
@@ -83,6 +86,7 @@ const CLOSED_HERE: &str = "this end closed its connection";
 pub(crate) struct Paths {
     present: BTreeMap<PathId, Path>,
     removed: VecDeque<Path>,
+    by_number: BTreeMap<u8, (u64, u64)>,
 }
 
 impl Paths {
@@ -204,11 +208,19 @@ impl Paths {
                 !gone
             });
             for stats in subflows.iter().filter(|stats| stats.path == *id) {
-                path.subflows.insert(stats.subflow, (stats.sent, stats.received));
+                let now = (stats.sent, stats.received);
+                let before = path.subflows.insert(stats.subflow, now).unwrap_or_default();
+                let number = self.by_number.entry(id.0.min(COUNTED)).or_default();
+                *number = (number.0 + now.0 - before.0, number.1 + now.1 - before.1);
             }
             path.status.sent = path.gone.0 + path.subflows.values().map(|bytes| bytes.0).sum::<u64>();
             path.status.received = path.gone.1 + path.subflows.values().map(|bytes| bytes.1).sum::<u64>();
         }
+    }
+
+    /// Bytes sent and received since the session began, by the path's number up to [`COUNTED`]. They never decrease.
+    pub(crate) fn by_number(&self) -> &BTreeMap<u8, (u64, u64)> {
+        &self.by_number
     }
 
     /// Whether the path is still being connected for the first time.
@@ -300,6 +312,7 @@ mod tests {
         paths.count([stats(PathId(2), 2, 5)].into_iter());
         let all: Vec<_> = paths.iter().map(|status| (status.state, status.sent)).collect();
         assert_eq!(all, [(PathState::Connecting, 15)]);
+        assert_eq!(*paths.by_number(), [(1, (10, 0)), (2, (5, 0))].into());
         // Other names do not pile up.
         for n in 3..30 {
             paths.add(at(9), PathId(n), || format!("10.0.0.{n}"));

@@ -34,13 +34,15 @@ pub use crate::allow::{AllowRule, AllowRuleError, AllowRules};
 pub use crate::budget::MemorySnapshot;
 pub use crate::destination::{Destination, Host, HostError, HostName};
 pub use drain::{Drain, Drained, Ticket};
-pub use event_log::EventLogConfig;
-pub use forward::{ForwardConfig, Forwarder, Redirected};
+pub use event_log::{EventLogConfig, EventLogForm};
+pub use forward::{ForwardConfig, ForwardControl, Forwarder, Redirected};
 pub use priority::{PriorityRule, PriorityRuleError, PriorityRules};
 pub use request::{Outcome, RequestError, RequestReader, Step};
-pub use serve::{ServeConfig, Server};
+pub use serve::{ServeConfig, ServeRules, Server, ServerControl};
 pub use target::{Entrance, LeadsTo, Target, TargetError, TargetName};
-pub use watch::{DestinationSnapshot, PathSnapshot, SessionSnapshot, Snapshot, Watch};
+pub use watch::{
+    ClientPathSnapshot, ClientSnapshot, DestinationSnapshot, PathSnapshot, SessionSnapshot, Snapshot, Watch,
+};
 
 /// Why the proxy does not run.
 #[derive(Debug, Error)]

@@ -17,7 +17,7 @@ use crate::driver::Driver;
 use crate::error::{ConnectError, SessionClosed};
 use crate::events::SessionEvent;
 use crate::flow::{Flow, FlowConfig};
-use crate::follow::{Follow, MAX_PATHS, Watcher};
+use crate::follow::{Follow, MAX_PATHS, Wanted, Watcher};
 use crate::handshake::{HandshakeError, Tls, random};
 use crate::hello::SessionTag;
 use crate::shared::{Command, Handle, Shared, State};
@@ -64,7 +64,7 @@ pub struct Session {
 /// [`ConnectError`]; a wrong key or a wrong setting is reported at once, an unreachable server when
 /// `timeout` has passed.
 pub async fn connect(config: ConnectConfig) -> Result<Session, ConnectError> {
-    let (session, attempt) = begin(config)?;
+    let (session, attempt) = begin(config, None)?;
     let up = attempt.up().await;
     session.or_abort(up)
 }
@@ -82,7 +82,7 @@ pub async fn connect(config: ConnectConfig) -> Result<Session, ConnectError> {
 /// # Errors
 /// As [`connect`], except for errors that only the server's reply shows.
 pub async fn connect_early(config: ConnectConfig) -> Result<Session, ConnectError> {
-    let (session, attempt) = begin(config)?;
+    let (session, attempt) = begin(config, None)?;
     let out = attempt.until(|state| state.introduced || state.opened > 0).await;
     let session = session.or_abort(out)?;
     // Holds no handle: when the application drops the session, the session and this task end.
@@ -161,23 +161,38 @@ impl Attempt {
     }
 }
 
-pub(crate) fn begin(config: ConnectConfig) -> Result<(Session, Attempt), ConnectError> {
-    if config.paths.is_empty() || config.paths.len() > MAX_PATHS {
-        return Err(ConnectError::Paths(config.paths.len()));
+/// Checks the settings of a session without connecting.
+pub(crate) fn check(config: &ConnectConfig) -> Result<(), ConnectError> {
+    check_paths(&config.paths)?;
+    config.common.session.check()?;
+    match config.common.has_keys() {
+        true => Ok(()),
+        false => Err(ConnectError::PlaintextKeys),
     }
-    for (at, path) in config.paths.iter().enumerate() {
-        if config.paths[..at].iter().any(|other| other.same_radio(path)) {
-            return Err(ConnectError::SameRadio(path.to_string()));
-        }
+}
+
+/// Checks the paths of a session.
+pub(crate) fn check_paths(paths: &[PathConfig]) -> Result<(), ConnectError> {
+    if paths.is_empty() || paths.len() > MAX_PATHS {
+        return Err(ConnectError::Paths(paths.len()));
     }
-    if !config.common.has_keys() {
-        return Err(ConnectError::PlaintextKeys);
+    match (1..paths.len()).find(|at| paths[..*at].iter().any(|other| other.same_radio(&paths[*at]))) {
+        Some(at) => Err(ConnectError::SameRadio(paths[at].to_string())),
+        None => Ok(()),
     }
+}
+
+/// Begins to connect. The session's paths follow `wanted`, if it is given, for as long as the session lasts.
+pub(crate) fn begin(
+    config: ConnectConfig,
+    wanted: Option<Wanted>,
+) -> Result<(Session, Attempt), ConnectError> {
+    check(&config)?;
     let tls = match config.common.plaintext {
         true => Tls::<ClientConfig>::Off,
         false => Tls::On(tls::client_config(&config.common.keys)?),
     };
-    let (paths, watcher) = current_paths(&config.paths)?;
+    let (paths, watcher) = current_paths(&config.paths, wanted.is_some())?;
     let seed = u64::from_le_bytes(random()?);
     let machine = Machine::new(Side::Client, config.common.machine(), seed, Instant::ZERO)?;
     let (shared, commands) = Shared::new(machine, true);
@@ -191,7 +206,7 @@ pub(crate) fn begin(config: ConnectConfig) -> Result<(Session, Attempt), Connect
     let connector = Connector::new(paths, config.common, tls, shared.commands.clone());
     Driver::spawn(shared.clone(), commands, Some(connector), mark, None);
     if let Some(watcher) = watcher {
-        tokio::spawn(watcher.run(shared.clone()));
+        tokio::spawn(watcher.run(shared.clone(), wanted));
     }
     let deadline = tokio::time::Instant::now() + config.timeout;
     Ok((session, Attempt { shared, deadline }))
@@ -200,10 +215,13 @@ pub(crate) fn begin(config: ConnectConfig) -> Result<(Session, Attempt), Connect
 /// Paths with their numbers.
 type Numbered = Vec<(PathId, PathConfig)>;
 
-/// The present paths, and a watcher of the interfaces if any path depends on one.
-fn current_paths(wanted: &[PathConfig]) -> Result<(Numbered, Option<Watcher>), ConnectError> {
+/// The present paths, and a watcher of the interfaces if any path depends on one, or if they `may_change`.
+fn current_paths(
+    wanted: &[PathConfig],
+    may_change: bool,
+) -> Result<(Numbered, Option<Watcher>), ConnectError> {
     let fixed = || (0..).map(PathId).zip(wanted.iter().cloned()).collect();
-    if !Follow::is_needed(wanted) {
+    if !may_change && !Follow::is_needed(wanted) {
         return Ok((fixed(), None));
     }
     match Watcher::begin(wanted) {

@@ -2,7 +2,8 @@
 
 use crate::keys::{ClientKeys, ServerKeys};
 use crate::paths::PathArguments;
-use clap::Args;
+use crate::service::ServiceArguments;
+use clap::{Args, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -60,8 +61,16 @@ pub(crate) struct SessionArguments {
     /// Write decisions about segments too: thousands of lines a second
     #[arg(long, requires = "json_events")]
     pub(crate) json_decisions: bool,
+    /// Write events, decisions about segments and measurements of every subflow to this file as qlog; an existing file is
+    /// replaced
+    ///
+    /// Thousands of records a second. Each has the session and the path as its group.
+    #[arg(long, value_name = "FILE", conflicts_with = "json_events")]
+    pub(crate) qlog: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) user: UserArguments,
+    #[command(flatten)]
+    pub(crate) service: ServiceArguments,
 }
 
 fn weights(text: &str) -> Result<(f64, f64), &'static str> {
@@ -240,7 +249,7 @@ pub(crate) struct TunnelArguments {
     #[arg(long, value_name = "PATH")]
     pub(crate) cgroup: Vec<String>,
     /// Add rules and routes; off: only make the device, to which your own routes lead
-    #[arg(long, value_name = "ON|OFF", default_value = "on")]
+    #[arg(long, value_name = "ON|OFF", default_value = "on", value_enum)]
     pub(crate) routes: Switch,
     /// Let the server resolve this machine's names [default: on for the whole machine's traffic, else off]
     #[arg(long, value_name = "ON|OFF")]
@@ -257,13 +266,113 @@ pub(crate) struct TunnelArguments {
 }
 
 /// What else to do with a tunnel.
-#[derive(Debug, clap::Subcommand)]
+#[derive(Debug, Subcommand)]
 pub(crate) enum TunnelCommand {
     /// Take back what a tunnel left that was killed, and end its kill switch
     Clean,
 }
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum, PartialEq, Eq)]
+/// Run the command of a settings file: TOML with the command's flags as keys.
+///
+/// `command` names the command: serve, connect, stream serve, stream play, dash serve or dash play. Every
+/// flag is a key, with `_` for `-`; one that may be repeated takes a list, and one without a value true or false. The
+/// directory of `stream serve` and `dash serve` is `directory`, the URL of `dash play` is `url`. Paths are relative to the
+/// working directory. Everything is checked before anything starts. An option after FILE replaces the file's value.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  tributary run /etc/tributary/serve.toml
+  tributary run serve.toml --drain 60
+
+serve.toml:
+  command = \"serve\"
+  listen = [\"203.0.113.5:7000\"]
+  forward = [\"web=localhost:80\", \"video=localhost:8554\"]
+  priority = [\"video=7\"]
+  key = \"/etc/tributary/server.key\"
+  clients = \"/etc/tributary/clients.toml\"
+  metrics = \"127.0.0.1:9464\"")]
+pub(crate) struct RunArguments {
+    /// Settings in TOML
+    pub(crate) file: PathBuf,
+    /// Options of the command, instead of the file's
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION")]
+    pub(crate) options: Vec<OsString>,
+}
+
+/// Check a settings file, and the keys and lists that it names, without starting anything.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  tributary check /etc/tributary/serve.toml")]
+pub(crate) struct CheckArguments {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Settings in TOML, as for `tributary run`
+    pub(crate) file: PathBuf,
+    /// Options of the command, instead of the file's
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTION")]
+    pub(crate) options: Vec<OsString>,
+}
+
+/// Change a running program of this user: its paths, priorities and settings, or let it end.
+///
+/// By JSON-RPC 2.0 on the socket that `tributary status` asks, too. What is changed lasts until the program ends, or until a
+/// settings file that is read again says otherwise.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  tributary ctl add-path wwan0,metered
+  tributary ctl metered wwan0 off
+  tributary ctl remove-path wwan0
+  tributary ctl --pid 4711 priority 8081=7 dscp:EF=7
+  tributary ctl reload
+  tributary ctl drain")]
+pub(crate) struct CtlArguments {
+    /// Number of the program's process, if several programs run that could be meant
+    #[arg(long)]
+    pub(crate) pid: Option<u32>,
+    /// Print the answer as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) order: Order,
+}
+
+/// What `tributary ctl` asks for.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Order {
+    /// `connect`: use another path
+    AddPath {
+        /// As --path; without =SERVER, the server of --server or of the first path
+        #[arg(value_name = "LOCAL[,metered][=SERVER:PORT]")]
+        path: String,
+    },
+    /// `connect`: use a path no longer; its data is sent on the others
+    RemovePath {
+        /// Local end of the path, or the whole path
+        path: String,
+    },
+    /// `connect`: say whether a path's traffic costs money
+    Metered {
+        /// Local end of the path, or the whole path
+        path: String,
+        /// on: use it only when the others cannot carry the data
+        #[arg(value_enum)]
+        metered: Switch,
+    },
+    /// `connect` and `serve`: replace all priority rules, for connections from now on
+    Priority {
+        /// Rules as for --priority; without one, every connection is bulk
+        #[arg(value_name = "RULE")]
+        rules: Vec<String>,
+    },
+    /// Read the settings file of `tributary run` again, as SIGHUP does
+    Reload,
+    /// End as after SIGTERM: nothing new is accepted, and open connections may finish
+    Drain,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Switch {
     On,
     Off,
@@ -278,7 +387,7 @@ pub(crate) enum Switch {
   tributary status --web                    # a page in the browser; prints its URL
   tributary status --web 127.0.0.1:8321")]
 pub(crate) struct StatusArguments {
-    /// Repeat every second
+    /// Repeat every second; on a terminal a live view with the rates of each path
     #[arg(long)]
     pub(crate) watch: bool,
     /// Print one JSON object; with --web, the page's URL in one

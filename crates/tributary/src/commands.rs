@@ -1,6 +1,7 @@
 //! The commands: configuration in, a library call, its result out.
 
 pub(crate) mod cc;
+mod ctl;
 pub(crate) mod dash;
 mod doctor;
 mod exec;
@@ -15,12 +16,16 @@ pub(crate) mod stream;
 mod tunnel;
 
 use crate::cli::{
-    ConnectArguments, ExecArguments, InsideArguments, ServeArguments, StatusArguments, TunnelArguments,
+    CheckArguments, ConnectArguments, CtlArguments, ExecArguments, InsideArguments, RunArguments,
+    ServeArguments, StatusArguments, TunnelArguments,
 };
 use crate::keys::{self, KeygenArguments, PubkeyArguments};
-use anyhow::Result;
+use crate::service::reload::SettingsFile;
+use crate::settings::Document;
+use anyhow::{Result, bail};
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use tributary_cli::output;
 use tributary_nodes::{AccessPointConfig, DeviceConfig, GatewayConfig};
 
 /// Several radios, one immersive stream.
@@ -48,7 +53,10 @@ pub(crate) enum Command {
     /// The session of a tunnel; only for `tunnel`.
     #[command(name = tunnel::SESSION, hide = true)]
     TunnelSession(TunnelArguments),
+    Run(RunArguments),
+    Check(CheckArguments),
     Status(StatusArguments),
+    Ctl(CtlArguments),
     Keygen(KeygenArguments),
     Pubkey(PubkeyArguments),
     /// COTAG gateway: packets routed into its TUN device reach the device over all access points, coded.
@@ -86,19 +94,47 @@ pub(crate) enum Command {
     Man(generate::ManArguments),
 }
 
+/// Commands that a settings file may name: those that run for a long time.
+const SERVICES: &[&str] = &["serve", "connect", "stream serve", "stream play", "dash serve", "dash play"];
+
 pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
-    match cli.command {
+    start(cli.command, None)
+}
+
+/// Carries out a command, which came from `file` if there is one.
+fn start(command: Command, file: Option<Document>) -> Result<ExitCode> {
+    // Programs of which no setting can be changed while they run.
+    let service = |file: Option<Document>| {
+        let read = |began: &Document| read_again(began).map(|(newer, _)| (newer, ()));
+        file.map(|began| SettingsFile::new(began, read))
+    };
+    match command {
         Command::Ingest(arguments) => ingest::run(arguments),
         Command::Film(arguments) => film::run(&arguments),
-        Command::Stream(command) => stream::run(command),
-        Command::Dash(command) => dash::run(command),
-        Command::Serve(arguments) => proxy::serve(arguments),
-        Command::Connect(arguments) => proxy::connect(arguments),
+        Command::Stream(command) => stream::run(command, service(file)),
+        Command::Dash(command) => dash::run(command, service(file)),
+        Command::Serve(arguments) => {
+            let read = |began: &Document| match read_again(began)? {
+                (newer, Command::Serve(arguments)) => Ok((newer, arguments)),
+                _ => unreachable!("the command is the same"),
+            };
+            proxy::serve(arguments, file.map(|began| SettingsFile::new(began, read)))
+        }
+        Command::Connect(arguments) => {
+            let read = |began: &Document| match read_again(began)? {
+                (newer, Command::Connect(arguments)) => Ok((newer, arguments)),
+                _ => unreachable!("the command is the same"),
+            };
+            proxy::connect(arguments, file.map(|began| SettingsFile::new(began, read)))
+        }
         Command::Exec(arguments) => exec::run(arguments),
         Command::ExecInside(arguments) => Ok(exec::inside(&arguments.program)),
         Command::Tunnel(arguments) => tunnel::run(&arguments),
         Command::TunnelSession(arguments) => tunnel::session(&arguments),
+        Command::Run(arguments) => run(arguments),
+        Command::Check(arguments) => check(arguments),
         Command::Status(arguments) => status::run(&arguments),
+        Command::Ctl(arguments) => ctl::run(&arguments),
         Command::Keygen(arguments) => keys::keygen(&arguments),
         Command::Pubkey(arguments) => keys::pubkey(&arguments),
         Command::Cc(command) => cc::run(&command),
@@ -108,5 +144,51 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Gateway(arguments) => nodes::run::<GatewayConfig>(&arguments),
         Command::Ap(arguments) => nodes::run::<AccessPointConfig>(&arguments),
         Command::Device(arguments) => nodes::run::<DeviceConfig>(&arguments),
+    }
+}
+
+/// Runs the command of a settings file, once all its settings are valid.
+fn run(arguments: RunArguments) -> Result<ExitCode> {
+    let document = Document::read::<Cli>(&arguments.file, SERVICES, arguments.options)?;
+    let command = parse(&document)?;
+    start(command, Some(document))
+}
+
+fn check(arguments: CheckArguments) -> Result<ExitCode> {
+    let document = Document::read::<Cli>(&arguments.file, SERVICES, arguments.options)?;
+    parse(&document)?;
+    let (file, command) = (document.file().display(), document.command());
+    output::line(&match arguments.json {
+        true => serde_json::json!({ "file": document.file(), "command": command }).to_string(),
+        false => format!("{file}: valid settings of `{command}`"),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The command of a settings file, checked.
+fn parse(document: &Document) -> Result<Command> {
+    let command = document.parse::<Cli>()?.command;
+    check_command(&command).map_err(|error| document.locate(error))?;
+    Ok(command)
+}
+
+/// Reads the file of a running program again.
+fn read_again(began: &Document) -> Result<(Document, Command)> {
+    let newer = began.read_again::<Cli>(SERVICES)?;
+    if newer.command() != began.command() {
+        bail!("{}: another `command` needs a restart", began.file().display());
+    }
+    let command = parse(&newer)?;
+    Ok((newer, command))
+}
+
+/// Checks what can be checked before a command starts: values and their combinations, and the files that they name.
+fn check_command(command: &Command) -> Result<()> {
+    match command {
+        Command::Serve(arguments) => proxy::check_serve(arguments),
+        Command::Connect(arguments) => proxy::check_connect(arguments),
+        Command::Stream(command) => stream::check(command),
+        Command::Dash(command) => dash::check(command),
+        _ => bail!("this command has no settings file"),
     }
 }

@@ -4,6 +4,8 @@ mod cli;
 mod commands;
 mod keys;
 mod paths;
+mod service;
+mod settings;
 
 use std::process::ExitCode;
 

@@ -29,6 +29,11 @@ impl PathArguments {
         read(&self.paths, self.server.as_deref())
     }
 
+    /// The server of paths without one.
+    pub(crate) fn server(&self) -> Option<&str> {
+        self.server.as_deref()
+    }
+
     /// The time to wait for a path, if it was given.
     pub(crate) fn wait(&self) -> Option<Duration> {
         self.wait.map(Duration::from_secs)

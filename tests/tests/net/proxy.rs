@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tributary_net::proxy::{EventLogConfig, ForwardConfig, Forwarder, ServeConfig, Server};
+use tributary_net::proxy::{EventLogConfig, EventLogForm, ForwardConfig, Forwarder, ServeConfig, Server};
 use tributary_net::{ListenConfig, PathConfig, PathState};
 use tributary_testing::HANG;
 
@@ -152,7 +152,11 @@ async fn events_are_logged_as_lines_of_json() {
         let path = directory.path().join("events.jsonl");
         let (server, _task) = server(reversing_service().await.to_string(), "127.0.0.1:0").await;
         let config = ForwardConfig {
-            json_events: Some(EventLogConfig { path: path.clone(), decisions: false }),
+            json_events: Some(EventLogConfig {
+                path: path.clone(),
+                decisions: false,
+                form: EventLogForm::Lines,
+            }),
             ..ForwardConfig::new(
                 client(settings(false), paths(2, server)),
                 vec!["127.0.0.1:0".parse().unwrap()],
@@ -186,7 +190,9 @@ async fn both_ends_log_the_events_of_a_session_from_its_first_path_to_its_end() 
     in_time(async {
         let directory = tempfile::tempdir().unwrap();
         let log = |role: &str| directory.path().join(role);
-        let events_to = |role: &str| Some(EventLogConfig { path: log(role), decisions: false });
+        let events_to = |role: &str| {
+            Some(EventLogConfig { path: log(role), decisions: false, form: EventLogForm::Lines })
+        };
         let listen = ListenConfig::new(vec!["127.0.0.1:0".parse().unwrap()], settings(false));
         let server = Server::bind(ServeConfig {
             json_events: events_to("serve"),

@@ -167,3 +167,25 @@ fn a_removed_path_says_what_is_missing() {
     let other = |now: &mut Network| now.interfaces[0].addresses = vec!["10.0.0.9".parse().unwrap()];
     assert_eq!(gone(other, "dev:wlan0"), Loss::Changed);
 }
+
+#[test]
+fn paths_in_both_configurations_go_on_and_the_others_are_replaced() {
+    let mut follow = follow(&["auto", "dev:wwan0"]);
+    let now = network(&[("wlan0", "10.0.0.2"), ("wwan0", "10.1.0.2"), ("eth0", "10.2.0.2")]);
+    follow.handle_network(at(0), &now);
+    assert_eq!(changes(&mut follow), ["+wwan0", "+wlan0", "+eth0"]);
+    let path =
+        |name: &str, metered| PathConfig { local: Local::Interface(name.to_owned()), metered, ..path("any") };
+    // wlan0 was found by `auto` and is named now; eth0 belongs to `auto` alone.
+    follow.set_wanted(vec![path("wlan0", false), path("wwan0", true)]);
+    follow.handle_network(at(10), &now);
+    assert_eq!(changes(&mut follow), ["-0", "-2", "+wwan0"]);
+    let auto = PathConfig { local: Local::Auto, ..path("any", false) };
+    follow.set_wanted(vec![auto]);
+    follow.handle_network(at(20), &now);
+    assert_eq!(changes(&mut follow), ["-3", "+wwan0", "+eth0"]);
+    follow.set_wanted(Vec::new());
+    follow.handle_network(at(30), &Network::default());
+    assert_eq!(changes(&mut follow), ["-1", "-4", "-5"]);
+    assert!(follow.ends.is_empty());
+}

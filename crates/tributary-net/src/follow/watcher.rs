@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::unix::AsyncFd;
+use tokio::sync::watch;
 use tributary_tun::{Network, NetworkChanges};
 use tributary_types::{Instant, PathId};
 
@@ -18,45 +19,100 @@ use crate::sockopt::readiness;
 /// Minimum time between two readings, so that frequent route changes cost little.
 const SPACING: Duration = Duration::from_millis(20);
 
+/// The configured paths of a session, which may be replaced while it runs.
+pub(crate) type Wanted = watch::Receiver<Vec<PathConfig>>;
+
 /// A session's paths and the source of change notifications.
 #[derive(Debug)]
 pub(crate) struct Watcher {
-    changes: AsyncFd<NetworkChanges>,
+    /// `None` while no path depends on the network's configuration.
+    changes: Option<AsyncFd<NetworkChanges>>,
     follow: Follow,
+}
+
+/// Why the watcher looks again.
+enum Cause {
+    Ended,
+    Timer,
+    Network(io::Result<bool>),
+    /// Other paths are configured; `false`: there will be no others.
+    Wanted(bool),
 }
 
 impl Watcher {
     /// The present paths, and a watcher of their changes.
     pub(crate) fn begin(wanted: &[PathConfig]) -> io::Result<(Vec<(PathId, PathConfig)>, Self)> {
-        // The subscription comes first: a change in between is read twice instead of being missed.
-        let changes = readiness::register(NetworkChanges::subscribe()?)?;
-        let mut follow = Follow::new(wanted.to_vec(), Instant::ZERO);
-        follow.handle_network(Instant::ZERO, &Network::read()?);
-        Ok((added(&mut follow), Self { changes, follow }))
+        let follow = Follow::new(wanted.to_vec(), Instant::ZERO);
+        let mut watcher = Self { changes: None, follow };
+        let network = watcher.read(wanted)?;
+        watcher.follow.handle_network(Instant::ZERO, &network);
+        Ok((added(&mut watcher.follow), watcher))
     }
 
-    /// Follows the network until the session has ended.
-    pub(crate) async fn run(mut self, shared: Arc<Shared>) {
+    /// The network's configuration, if these paths depend on it. From then on its changes are noticed.
+    fn read(&mut self, wanted: &[PathConfig]) -> io::Result<Network> {
+        // The subscription comes first: a change in between is read twice instead of being missed.
+        if self.changes.is_none() {
+            if !Follow::is_needed(wanted) {
+                return Ok(Network::default());
+            }
+            self.changes = Some(readiness::register(NetworkChanges::subscribe()?)?);
+        }
+        Network::read()
+    }
+
+    /// Waits for a reason to look again.
+    async fn cause(&self, due: Option<tokio::time::Instant>, wanted: &mut Option<Wanted>) -> Cause {
+        let timer = async {
+            match due {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        let network = async {
+            match &self.changes {
+                Some(changes) => changed(changes).await,
+                None => std::future::pending().await,
+            }
+        };
+        let others = async {
+            match wanted {
+                Some(wanted) => wanted.changed().await.is_ok(),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = timer => Cause::Timer,
+            changed = network => Cause::Network(changed),
+            more = others => Cause::Wanted(more),
+        }
+    }
+
+    /// Follows the network, and the configured paths if they may be replaced, until the session has ended.
+    pub(crate) async fn run(mut self, shared: Arc<Shared>, mut wanted: Option<Wanted>) {
         let ended = shared.lock().ended.clone();
         let mut ended = std::pin::pin!(ended.notified());
         ended.as_mut().enable();
         while shared.lock().closed.is_none() {
             let due = self.follow.poll_timeout().map(|at| shared.timer(at));
-            let timer = async {
-                match due {
-                    Some(at) => tokio::time::sleep_until(at).await,
-                    None => std::future::pending().await,
+            let cause = tokio::select! {
+                () = ended.as_mut() => Cause::Ended,
+                cause = self.cause(due, &mut wanted) => cause,
+            };
+            let read = match cause {
+                Cause::Ended => return,
+                Cause::Timer | Cause::Network(Ok(false)) => Ok(None),
+                Cause::Network(Ok(true)) => Network::read().map(Some),
+                Cause::Network(Err(error)) => Err(error),
+                Cause::Wanted(true) => {
+                    let paths = wanted.as_mut().expect("it has changed").borrow_and_update().clone();
+                    self.follow.set_wanted(paths.clone());
+                    self.read(&paths).map(Some)
                 }
-            };
-            let changed = tokio::select! {
-                () = ended.as_mut() => return,
-                () = timer => Ok(false),
-                changed = changed(&self.changes) => changed,
-            };
-            let read = match changed {
-                Ok(true) => Network::read().map(Some),
-                Ok(false) => Ok(None),
-                Err(error) => Err(error),
+                Cause::Wanted(false) => {
+                    wanted = None;
+                    continue;
+                }
             };
             let now = shared.now();
             let pause = match read {

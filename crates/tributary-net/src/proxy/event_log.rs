@@ -1,4 +1,6 @@
-//! A file with a line of JSON for every event of a proxy's sessions. Format: `docs/guide/status.md`.
+//! A file with every event of a proxy's sessions: a line of JSON each, or qlog. Formats: `docs/guide/status.md`, [`qlog`].
+
+mod qlog;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
@@ -14,6 +16,7 @@ use tokio::task::JoinSet;
 
 use super::ProxyError;
 use crate::events::SessionEvent;
+use crate::session::Session;
 
 /// Time to write the last events when the proxy ends.
 const LAST: Duration = Duration::from_millis(200);
@@ -25,6 +28,18 @@ pub struct EventLogConfig {
     pub path: PathBuf,
     /// Whether to log decisions about segments, too: thousands of lines per second at high rates.
     pub decisions: bool,
+    /// How they are written.
+    pub form: EventLogForm,
+}
+
+/// Form of an event log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EventLogForm {
+    /// A line of JSON for each event.
+    #[default]
+    Lines,
+    /// qlog: a JSON text sequence, with measurements of every subflow.
+    Qlog,
 }
 
 #[derive(Clone, Debug)]
@@ -33,6 +48,7 @@ pub(super) struct EventLog {
     /// One for each session.
     writers: Arc<StdMutex<JoinSet<()>>>,
     began: Instant,
+    form: EventLogForm,
 }
 
 impl EventLog {
@@ -40,14 +56,22 @@ impl EventLog {
         let file = File::create(&config.path).await;
         let file = file.map_err(|error| ProxyError::EventLog { path: config.path.clone(), error })?;
         let file = Arc::new(Mutex::new(BufWriter::new(file)));
-        Ok(Self { file, writers: Arc::default(), began: Instant::now() })
+        let (began, form) = (Instant::now(), config.form);
+        let log = Self { file, writers: Arc::default(), began, form };
+        if form == EventLogForm::Qlog {
+            log.put(qlog::head(&wall(SystemTime::now())), true).await;
+        }
+        Ok(log)
     }
 
     /// Begins to write a session's events.
-    pub(super) fn follow(&self, events: Receiver<SessionEvent>) {
+    pub(super) fn follow(&self, session: &Session) {
         let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
         while writers.try_join_next().is_some() {}
-        writers.spawn(self.clone().write(events));
+        writers.spawn(self.clone().write(session.events()));
+        if self.form == EventLogForm::Qlog {
+            writers.spawn(qlog::measure(self.clone(), Arc::downgrade(&session.handle.0)));
+        }
     }
 
     /// Waits until the last events of the sessions that have ended are written.
@@ -67,16 +91,30 @@ impl EventLog {
                 Err(RecvError::Lagged(lost)) => json!({"event": "events_lost", "count": lost}),
                 Err(RecvError::Closed) => return,
             };
-            self.stamp(&mut line);
-            let mut file = self.file.lock().await;
-            let written = file.write_all(format!("{line}\n").as_bytes()).await;
+            let text = match self.form {
+                EventLogForm::Lines => {
+                    self.stamp(&mut line);
+                    format!("{line}\n")
+                }
+                EventLogForm::Qlog => qlog::event(self.began.elapsed(), line),
+            };
             // Flushed whenever no event waits, so that a reader sees an up-to-date file.
-            let flushed = if ended || events.is_empty() { file.flush().await } else { Ok(()) };
-            if let Err(error) = written.and(flushed) {
-                tracing::warn!("event log stopped: {error}");
+            if !self.put(text, ended || events.is_empty()).await {
                 return;
             }
         }
+    }
+
+    /// Writes to the file. Returns whether that went well.
+    async fn put(&self, text: String, flush: bool) -> bool {
+        let mut file = self.file.lock().await;
+        let written = file.write_all(text.as_bytes()).await;
+        let flushed = if flush { file.flush().await } else { Ok(()) };
+        let outcome = written.and(flushed);
+        if let Err(error) = &outcome {
+            tracing::warn!("event log stopped: {error}");
+        }
+        outcome.is_ok()
     }
 
     fn stamp(&self, line: &mut Value) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -14,6 +15,7 @@ use tributary_tun::Tun;
 
 use super::drain::{Drain, Drained, Ticket};
 use super::event_log::{EventLog, EventLogConfig};
+use super::priority::LivePriorities;
 use super::relay::{self, Peer};
 use super::requested::Requested;
 use super::sessions::{Missing, Sessions};
@@ -21,10 +23,10 @@ use super::target::{Entrance, Head, LeadsTo, TargetName};
 use super::udp::{Listening, Packets};
 use super::watch::Watch;
 use super::{PriorityRules, ProxyError, intake, names};
-use crate::config::ConnectConfig;
+use crate::config::{ConnectConfig, PathConfig};
 use crate::destination::Destination;
 use crate::rate_limited::RateLimited;
-use crate::session::Session;
+use crate::session::{self, Session};
 
 /// The client side waits this long for the first session before it listens without one.
 const FIRST: Duration = Duration::from_secs(1);
@@ -53,6 +55,17 @@ impl ForwardConfig {
     pub fn new(connect: ConnectConfig, listen: Vec<Entrance>) -> Self {
         Self { connect, listen, priorities: PriorityRules::default(), json_events: None, wait: None }
     }
+
+    /// Checks the settings without listening or connecting.
+    ///
+    /// # Errors
+    /// [`ProxyError`]: a wrong setting.
+    pub fn check(&self) -> Result<(), ProxyError> {
+        session::check(&self.connect).map_err(|error| ProxyError::Connect(Arc::new(error)))?;
+        let leads: Vec<_> =
+            self.listen.iter().map(|entrance| (entrance.address.port(), entrance.leads_to.clone())).collect();
+        check_priorities(&self.priorities, &leads)
+    }
 }
 
 /// Sockets of a network namespace whose programs are to use the session.
@@ -76,7 +89,52 @@ pub struct Forwarder {
     packets: Option<Packets>,
     udp: Vec<Listening>,
     sessions: Arc<Sessions>,
-    priorities: PriorityRules,
+    priorities: LivePriorities,
+    control: ForwardControl,
+}
+
+/// Changes a running client. It does not keep the client running.
+#[derive(Clone, Debug)]
+pub struct ForwardControl {
+    paths: Arc<watch::Sender<Vec<PathConfig>>>,
+    priorities: LivePriorities,
+    /// Ports of the listeners, and where they lead.
+    entrances: Arc<[(u16, LeadsTo)]>,
+    /// Whether the listeners keep the code points of connections.
+    keeps_code_points: bool,
+}
+
+impl ForwardControl {
+    /// The configured paths.
+    #[must_use]
+    pub fn paths(&self) -> Vec<PathConfig> {
+        self.paths.borrow().clone()
+    }
+
+    /// Replaces the configured paths, of the session that is open and of those to come. Paths in both lists go on without a pause;
+    /// data on one that is removed is sent on the others.
+    ///
+    /// # Errors
+    /// [`ProxyError::Connect`]: no path, more than eight, or two over one radio; nothing is changed then.
+    pub fn replace_paths(&self, paths: Vec<PathConfig>) -> Result<(), ProxyError> {
+        session::check_paths(&paths).map_err(|error| ProxyError::Connect(Arc::new(error)))?;
+        self.paths.send_replace(paths);
+        Ok(())
+    }
+
+    /// Replaces the priority rules, for connections that come from now on.
+    ///
+    /// # Errors
+    /// [`ProxyError::Priority`]: a rule that can match no connection; nothing is changed then.
+    pub fn replace_priorities(&self, rules: PriorityRules) -> Result<(), ProxyError> {
+        check_priorities(&rules, &self.entrances)?;
+        if rules.need_code_point() && !self.keeps_code_points {
+            let problem = "the first rule with a code point (dscp) needs a restart";
+            return Err(ProxyError::Priority(problem.to_owned()));
+        }
+        self.priorities.replace(rules);
+        Ok(())
+    }
 }
 
 impl Forwarder {
@@ -93,7 +151,8 @@ impl Forwarder {
             let bound = bind(address, config.priorities.need_code_point()).await;
             listeners.push((bound.map_err(|error| ProxyError::Bind { address, error })?, leads_to));
         }
-        check_priorities(&config.priorities, &listeners)?;
+        let entrances: Arc<[_]> = listeners.iter().filter_map(entrance).collect();
+        check_priorities(&config.priorities, &entrances)?;
         let mut connect = config.connect;
         let unsent = &mut connect.common.session.unsent;
         *unsent = intake::of_the_session(*unsent);
@@ -105,6 +164,8 @@ impl Forwarder {
             None => None,
         };
         let sessions = Sessions::start(connect, log);
+        let keeps_code_points = config.priorities.need_code_point();
+        let priorities = LivePriorities::new(config.priorities);
         match (sessions.first(config.wait.unwrap_or(FIRST)).await, config.wait) {
             (Ok(()), _) => {}
             (Err(Missing::Fatal(error)), _) => return Err(ProxyError::Connect(error)),
@@ -119,8 +180,14 @@ impl Forwarder {
             names: Vec::new(),
             packets: None,
             udp: Vec::new(),
+            control: ForwardControl {
+                paths: sessions.paths(),
+                priorities: priorities.clone(),
+                entrances,
+                keeps_code_points,
+            },
             sessions: Arc::new(sessions),
-            priorities: config.priorities,
+            priorities,
         })
     }
 
@@ -171,6 +238,12 @@ impl Forwarder {
     #[must_use]
     pub fn session(&self) -> Option<Session> {
         self.sessions.current()
+    }
+
+    /// Changes it while it runs.
+    #[must_use]
+    pub fn control(&self) -> ForwardControl {
+        self.control.clone()
     }
 
     /// The status of the running proxy.
@@ -231,9 +304,14 @@ impl Forwarder {
     }
 }
 
-fn check_priorities(rules: &PriorityRules, listeners: &[(TcpListener, LeadsTo)]) -> Result<(), ProxyError> {
-    let listening: Vec<u16> =
-        listeners.iter().filter_map(|(l, _)| Some(l.local_addr().ok()?.port())).collect();
+/// Port of a listener, and where its connections lead.
+fn entrance((listener, to): &(TcpListener, LeadsTo)) -> Option<(u16, LeadsTo)> {
+    Some((listener.local_addr().ok()?.port(), to.clone()))
+}
+
+/// Refuses rules that can match no connection to these ports.
+fn check_priorities(rules: &PriorityRules, listeners: &[(u16, LeadsTo)]) -> Result<(), ProxyError> {
+    let listening: Vec<u16> = listeners.iter().map(|(port, _)| *port).collect();
     // Applications that choose their destination choose its port.
     let is_open = listeners.is_empty() || listeners.iter().any(|(_, to)| *to == LeadsTo::Requested);
     if let Some(port) = rules.ports().find(|port| !is_open && !listening.contains(port)) {
@@ -268,7 +346,7 @@ enum Way {
 struct Accepting {
     leads_to: Way,
     sessions: Arc<Sessions>,
-    priorities: PriorityRules,
+    priorities: LivePriorities,
     requested: Arc<Requested>,
     connections: Arc<Drain>,
 }

@@ -4,6 +4,7 @@
 //! it is not transmitted to the peer.
 
 use std::str::FromStr;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use thiserror::Error;
 
@@ -140,6 +141,30 @@ impl PriorityRules {
             Sign::Dscp(named) => Some(*named) == dscp,
         };
         self.0.iter().find(fits).map_or(0, |rule| rule.priority)
+    }
+}
+
+/// Rules that can be replaced while they are used, by connections that come later.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LivePriorities(Arc<RwLock<PriorityRules>>);
+
+impl LivePriorities {
+    pub(super) fn new(rules: PriorityRules) -> Self {
+        Self(Arc::new(RwLock::new(rules)))
+    }
+
+    pub(super) fn replace(&self, rules: PriorityRules) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = rules;
+    }
+
+    /// As [`PriorityRules::need_code_point`].
+    pub(super) fn need_code_point(&self) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).need_code_point()
+    }
+
+    /// As [`PriorityRules::of`].
+    pub(super) fn of(&self, port: u16, target: Option<&TargetName>, dscp: Option<u8>) -> u8 {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).of(port, target, dscp)
     }
 }
 

@@ -13,8 +13,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::PriorityRules;
 use super::drain::Ticket;
+use super::priority::LivePriorities;
 use super::relay::{self, Peer};
 use super::request::{Outcome, RequestError, RequestReader, Step, associated};
 use super::sessions::{Refused, Sessions};
@@ -40,7 +40,7 @@ const CLOSING: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Requested {
     sessions: Arc<Sessions>,
-    priorities: PriorityRules,
+    priorities: LivePriorities,
     requests: Shares,
     associations: Shares,
     failures: RateLimited,
@@ -75,7 +75,7 @@ impl Failure {
 }
 
 impl Requested {
-    pub(super) fn new(sessions: Arc<Sessions>, priorities: PriorityRules) -> Self {
+    pub(super) fn new(sessions: Arc<Sessions>, priorities: LivePriorities) -> Self {
         Self {
             sessions,
             priorities,

@@ -1,9 +1,10 @@
 //! The server side of the proxy: every stream becomes a TCP connection to the target or destination that it names.
 
 mod destinations;
+mod rules;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +14,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use destinations::{Asker, DestinationError, Destinations, SessionNames};
+use rules::{Rules, find};
+
+pub use rules::ServeRules;
 
 use super::drain::{self, Drain, Drained, Ticket};
 use super::event_log::{EventLog, EventLogConfig};
@@ -27,12 +31,13 @@ use super::udp;
 use super::watch::{DestinationOpen, Watch};
 use super::{PriorityRules, ProxyError};
 use crate::allow::AllowRules;
+use crate::budget::Budget;
 use crate::clients::{self, Clients};
 use crate::config::ListenConfig;
 use crate::destination::Destination;
 use crate::flow::Flow;
 use crate::identity::PublicKey;
-use crate::listener::Listener;
+use crate::listener::{self, Listener};
 use crate::places::{Full, Shares, Source};
 use crate::rate_limited::RateLimited;
 use crate::session::Session;
@@ -68,6 +73,18 @@ impl ServeConfig {
         let (allow, priorities) = (AllowRules::default(), PriorityRules::default());
         Self { listen, targets, allow, priorities, json_events: None }
     }
+
+    /// Checks the settings without listening; `udp` are the targets of datagrams.
+    ///
+    /// # Errors
+    /// [`ProxyError`]: a wrong setting.
+    pub fn check(&self, udp: &[Target]) -> Result<(), ProxyError> {
+        listener::check(&self.listen)?;
+        let (targets, allow, priorities) =
+            (self.targets.clone(), self.allow.clone(), self.priorities.clone());
+        let rules = ServeRules { targets, udp: udp.to_vec(), allow, priorities };
+        Rules::new(rules, self.listen.common.keys.clients().is_some()).map(drop)
+    }
 }
 
 /// The server side, listening.
@@ -82,17 +99,11 @@ pub struct Server {
 /// The targets that streams are connected to.
 #[derive(Debug)]
 struct Targets {
-    targets: Vec<Target>,
-    /// Targets of datagrams.
-    udp: Vec<Target>,
-    priorities: PriorityRules,
+    rules: RwLock<Arc<Rules>>,
     /// Time limit for a target to accept a connection.
     within: Duration,
-    /// Log of targets that are unreachable, and log of all other failures.
-    failures: Vec<RateLimited>,
+    /// Log of all failures but those of a target.
     unknown: RateLimited,
-    /// Where clients may connect to that have no rules of their own.
-    allow: AllowRules,
     destinations: Destinations,
     not_allowed: RateLimited,
     /// The list of clients, if each has a key of its own.
@@ -102,6 +113,37 @@ struct Targets {
     watch: Watch,
     /// Connections to targets, shared by session and by client address.
     places: Shares,
+}
+
+/// Changes a running server. It does not keep the server running.
+#[derive(Clone, Debug)]
+pub struct ServerControl {
+    targets: Arc<Targets>,
+    budget: Arc<Budget>,
+}
+
+impl ServerControl {
+    /// The rules that are in force.
+    #[must_use]
+    pub fn rules(&self) -> ServeRules {
+        self.targets.rules().settings.clone()
+    }
+
+    /// Replaces the rules, for connections that come from now on. Open ones keep what they have.
+    ///
+    /// # Errors
+    /// [`ProxyError`]: a wrong setting; nothing is changed then.
+    pub fn replace_rules(&self, rules: ServeRules) -> Result<(), ProxyError> {
+        let rules = Arc::new(Rules::new(rules, self.targets.clients.is_some())?);
+        *self.targets.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
+        Ok(())
+    }
+
+    /// Replaces [`Limits::memory`](crate::Limits::memory). Sessions beyond a smaller limit go on, and give memory back as they
+    /// would when others need it.
+    pub fn set_memory(&self, bytes: u64) {
+        self.budget.set_total(bytes);
+    }
 }
 
 /// Why a stream could not be connected.
@@ -142,7 +184,9 @@ impl Server {
     /// [`ProxyError`].
     pub async fn bind(config: ServeConfig) -> Result<Self, ProxyError> {
         let clients = config.listen.common.keys.clients().cloned();
-        let targets = Targets::new(config.targets, config.allow, config.priorities, clients)?;
+        let ServeConfig { targets, allow, priorities, .. } = config;
+        let rules = ServeRules { targets, udp: Vec::new(), allow, priorities };
+        let rules = Rules::new(rules, clients.is_some())?;
         let most = places_for_targets(sockopt::raise_descriptor_limit().ok());
         let mut listen = config.listen;
         let unsent = &mut listen.common.session.unsent;
@@ -156,8 +200,7 @@ impl Server {
         };
         let listener = Listener::bind_keeping_events(listen, log.is_some()).await?;
         let watch = Watch::new(Some(listener.budget()));
-        let targets = Targets { places: Shares::new(most), watch: watch.clone(), ..targets };
-        let targets = Arc::new(targets);
+        let targets = Arc::new(Targets::new(rules, clients, watch.clone(), most));
         Ok(Self { listener, targets, watch, log })
     }
 
@@ -165,11 +208,9 @@ impl Server {
     ///
     /// # Errors
     /// [`ProxyError::Targets`].
-    pub fn with_udp(mut self, udp: Vec<Target>) -> Result<Self, ProxyError> {
-        check_names(&udp)?;
-        let targets = Arc::get_mut(&mut self.targets).expect("nothing is served yet");
-        targets.failures.extend(udp.iter().map(|_| RateLimited::default()));
-        targets.udp = udp;
+    pub fn with_udp(self, udp: Vec<Target>) -> Result<Self, ProxyError> {
+        let settings = ServeRules { udp, ..self.targets.rules().settings.clone() };
+        self.control().replace_rules(settings)?;
         Ok(self)
     }
 
@@ -177,6 +218,12 @@ impl Server {
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         self.listener.addresses()
+    }
+
+    /// Changes it while it runs.
+    #[must_use]
+    pub fn control(&self) -> ServerControl {
+        ServerControl { targets: self.targets.clone(), budget: self.listener.budget() }
     }
 
     /// The status of the running proxy.
@@ -209,7 +256,7 @@ impl Server {
                     tracing::info!(%from, "session {} opened{}", name(&session), client.unwrap_or_default());
                     self.watch.add(&session, Some(from));
                     if let Some(log) = &self.log {
-                        log.follow(session.events());
+                        log.follow(&session);
                     }
                     sessions.spawn(serve_session(session, from, self.targets.clone(), connections.clone()));
                     while sessions.try_join_next().is_some() {}
@@ -273,6 +320,7 @@ async fn serve_session(
         }
     }
     let closed = session.closed().await;
+    targets.watch.end(&session);
     match closed.code {
         0 => tracing::info!(%from, "session {} ended", name(&session)),
         // The listener says so, at most once in ten seconds.
@@ -318,16 +366,17 @@ enum FlowTo {
 async fn serve_stream(mut stream: Stream, targets: Arc<Targets>, client: Arc<Client>, mut ticket: Ticket) {
     let place = targets.places.enter(&client.sources).map_err(OpenError::from);
     let place = place.and_then(|place| Ok((place, stream.carried_on().ok_or(OpenError::NoMemory)?)));
+    let rules = targets.rules();
     let _place = match place {
         Ok(place) => place,
         Err(error) => {
-            targets.tell(&error);
+            targets.tell(&rules, &error);
             return stream.reset(error.code());
         }
     };
     let ended = stream.session_ended();
     let opened = tokio::select! {
-        opened = targets.open(&mut stream, &client) => opened,
+        opened = targets.open(&rules, &mut stream, &client) => opened,
         () = ticket.cut() => return stream.reset(CODE_ENDING),
         // A session whose memory is needed must not hold it until a silent target has been given up.
         () = ended.given_up() => return,
@@ -347,7 +396,7 @@ async fn serve_stream(mut stream: Stream, targets: Arc<Targets>, client: Arc<Cli
             return;
         }
         Err(error) => {
-            targets.tell(&error);
+            targets.tell(&rules, &error);
             return stream.reset(error.code());
         }
     };
@@ -360,13 +409,14 @@ async fn serve_stream(mut stream: Stream, targets: Arc<Targets>, client: Arc<Cli
 
 /// Serves one flow of datagrams, as [`serve_stream`]. A flow has no end that could be waited for, so it ends when the proxy begins to.
 async fn serve_flow(flow: Flow, targets: Arc<Targets>, client: Arc<Client>, mut ticket: Ticket) {
+    let rules = targets.rules();
     let served = async {
         let _place = targets.places.enter(&client.sources)?;
         let _memory = flow.carried_on().ok_or(OpenError::NoMemory)?;
-        let (address, to) = targets.resolve(&flow, &client).await?;
+        let (address, to) = targets.resolve(&rules, &flow, &client).await?;
         let served = udp::serve(&flow, address, client.throttle.as_deref()).await;
         served.map_err(|error| match to {
-            FlowTo::Target(index) => targets.udp_unreachable(index, error),
+            FlowTo::Target(index) => udp_unreachable(&rules, index, error),
             FlowTo::Destination(destination, _shown) => {
                 let error = DestinationError::Unreachable { destination, error };
                 OpenError::Destination { from: client.from, error }
@@ -376,7 +426,7 @@ async fn serve_flow(flow: Flow, targets: Arc<Targets>, client: Arc<Client>, mut 
     tokio::select! {
         outcome = served => {
             if let Err(error) = outcome {
-                targets.tell(&error);
+                targets.tell(&rules, &error);
                 flow.reset(if error.is_refusal() { CODE_REFUSED } else { error.code() });
             }
         }
@@ -407,70 +457,42 @@ impl OpenError {
 }
 
 impl Targets {
-    fn new(
-        targets: Vec<Target>,
-        allow: AllowRules,
-        priorities: PriorityRules,
-        clients: Option<Clients>,
-    ) -> Result<Self, ProxyError> {
-        // The list of clients may allow destinations, later if not now.
-        if targets.is_empty() && allow.is_empty() && clients.is_none() {
-            return Err(ProxyError::Targets("none was given, and no destination is allowed".to_owned()));
-        }
-        check_names(&targets)?;
-        if priorities.need_code_point() {
-            let problem = "the server does not see the code point (dscp) of an application's packets: give a port \
-                           or a target's name, or give the rule to the client";
-            return Err(ProxyError::Priority(problem.to_owned()));
-        }
-        // Applications choose the ports of allowed destinations.
-        if let Some(port) = priorities
-            .ports()
-            .find(|port| allow.is_empty() && clients.is_none() && !targets.iter().any(|t| t.port == *port))
-        {
-            let ports: Vec<u16> = targets.iter().map(|target| target.port).collect();
-            return Err(ProxyError::Priority(format!(
-                "nothing is forwarded to port {port}, only to {ports:?}"
-            )));
-        }
-        if let Some(name) =
-            priorities.targets().find(|name| !targets.iter().any(|t| t.name.as_ref() == Some(name)))
-        {
-            return Err(ProxyError::Priority(format!("there is no target `{name}`")));
-        }
-        let failures = targets.iter().map(|_| RateLimited::default()).collect();
-        Ok(Self {
-            targets,
-            udp: Vec::new(),
-            priorities,
+    /// `most` connections to targets at a time.
+    fn new(rules: Rules, clients: Option<Clients>, watch: Watch, most: usize) -> Self {
+        Self {
+            rules: RwLock::new(Arc::new(rules)),
             within: CONNECT,
-            failures,
             unknown: RateLimited::default(),
-            allow,
             destinations: Destinations::new(),
             not_allowed: RateLimited::default(),
             clients,
             throttles: Throttles::default(),
-            watch: Watch::new(None),
-            places: Shares::new(FEW_TARGETS),
-        })
+            watch,
+            places: Shares::new(most),
+        }
+    }
+
+    /// The rules that are in force now.
+    fn rules(&self) -> Arc<Rules> {
+        self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Does what the stream's head asks for.
-    async fn open(&self, stream: &mut Stream, client: &Client) -> Result<Opened, OpenError> {
+    async fn open(&self, rules: &Rules, stream: &mut Stream, client: &Client) -> Result<Opened, OpenError> {
+        let ServeRules { targets, allow, priorities, .. } = &rules.settings;
         let entry = self.entry(client.key)?;
-        let asker = self.asker(client, entry.as_deref());
+        let asker = asker(client, entry.as_deref(), allow);
         let refused = |error| OpenError::Destination { from: client.from, error };
         match timeout(CONNECT, Head::read(stream)).await.map_err(|_| OpenError::NoHead)?? {
             Head::Target(name) => {
-                let index = find(&self.targets, name.as_ref())?;
-                check_target(entry.as_deref(), &self.targets[index])?;
-                let target = &self.targets[index];
-                stream.set_priority(self.priorities.of(target.port, target.name.as_ref(), None));
-                Ok(Opened::Target(self.connect(index).await?))
+                let index = find(targets, name.as_ref())?;
+                let target = &targets[index];
+                check_target(entry.as_deref(), target)?;
+                stream.set_priority(priorities.of(target.port, target.name.as_ref(), None));
+                Ok(Opened::Target(self.connect(target, index).await?))
             }
             Head::Destination(destination) => {
-                stream.set_priority(self.priorities.of(destination.port, None, None));
+                stream.set_priority(priorities.of(destination.port, None, None));
                 let shown = self.watch.open(&destination);
                 let tcp = self.destinations.connect(&destination, asker, self.within).await;
                 Ok(Opened::Destination(tcp.map_err(refused)?, shown))
@@ -489,43 +511,39 @@ impl Targets {
     }
 
     /// Connects to a target.
-    async fn connect(&self, index: usize) -> Result<TcpStream, OpenError> {
-        let target = &self.targets[index];
+    async fn connect(&self, target: &Target, index: usize) -> Result<TcpStream, OpenError> {
         let connected = timeout(self.within, intake::connect(address(target))).await;
         let connected = connected.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
-        connected.map_err(|error| self.unreachable(target, error, index))
-    }
-
-    fn unreachable(&self, target: &Target, error: std::io::Error, index: usize) -> OpenError {
-        debug_assert!(index < self.failures.len());
-        OpenError::Unreachable { target: target.to_string(), error, index }
-    }
-
-    fn udp_unreachable(&self, index: usize, error: std::io::Error) -> OpenError {
-        self.unreachable(&self.udp[index], error, self.targets.len() + index)
+        connected.map_err(|error| unreachable(target, error, index))
     }
 
     /// Where the first datagram of a flow says that it leads, and the address.
-    async fn resolve(&self, flow: &Flow, client: &Client) -> Result<(SocketAddr, FlowTo), OpenError> {
+    async fn resolve(
+        &self,
+        rules: &Rules,
+        flow: &Flow,
+        client: &Client,
+    ) -> Result<(SocketAddr, FlowTo), OpenError> {
+        let ServeRules { udp, allow, .. } = &rules.settings;
         let entry = self.entry(client.key)?;
         let first = timeout(CONNECT, flow.recv_datagram()).await;
         let Ok(Ok(Some(first))) = first else { return Err(OpenError::NoHead) };
         match Head::read(&mut &first.bytes[..]).await? {
-            Head::Target(_) if self.udp.is_empty() => Err(OpenError::NoUdp),
+            Head::Target(_) if udp.is_empty() => Err(OpenError::NoUdp),
             Head::Target(name) => {
-                let index = find(&self.udp, name.as_ref())?;
-                let target = &self.udp[index];
+                let index = find(udp, name.as_ref())?;
+                let target = &udp[index];
                 check_target(entry.as_deref(), target)?;
                 let found = timeout(self.within, lookup_host(address(target))).await;
                 let found = found.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
                 let found =
                     found.and_then(|mut all| all.next().ok_or_else(|| std::io::ErrorKind::NotFound.into()));
-                let address = found.map_err(|error| self.udp_unreachable(index, error))?;
+                let address = found.map_err(|error| udp_unreachable(rules, index, error))?;
                 Ok((address, FlowTo::Target(index)))
             }
             Head::Destination(destination) => {
                 let shown = self.watch.open(&destination);
-                let asker = self.asker(client, entry.as_deref());
+                let asker = asker(client, entry.as_deref(), allow);
                 let address = self.destinations.address(&destination, asker, self.within).await;
                 let refused = |error| OpenError::Destination { from: client.from, error };
                 Ok((address.map_err(refused)?, FlowTo::Destination(destination, shown)))
@@ -534,15 +552,9 @@ impl Targets {
         }
     }
 
-    /// Who asks for a destination, with the rules of its entry in the list of clients.
-    fn asker<'a>(&'a self, client: &'a Client, entry: Option<&'a clients::Client>) -> Asker<'a> {
-        let allow = entry.and_then(|entry| entry.allow.as_ref()).unwrap_or(&self.allow);
-        Asker { names: &client.names, sources: &client.sources, allow }
-    }
-
-    fn tell(&self, error: &OpenError) {
+    fn tell(&self, rules: &Rules, error: &OpenError) {
         let limited = match error {
-            OpenError::Unreachable { index, .. } => &self.failures[*index],
+            OpenError::Unreachable { index, .. } => &rules.failures[*index],
             OpenError::Destination { error: DestinationError::NotAllowed { .. }, .. } => &self.not_allowed,
             _ => &self.unknown,
         };
@@ -550,15 +562,19 @@ impl Targets {
     }
 }
 
-/// The target with the name that a client gives. Without a name it is the unnamed target, or the only one.
-fn find(targets: &[Target], name: Option<&TargetName>) -> Result<usize, OpenError> {
-    let found = targets.iter().position(|target| target.name.as_ref() == name);
-    match (found, name) {
-        (Some(index), _) => Ok(index),
-        (None, Some(name)) => Err(OpenError::Unknown(name.clone())),
-        (None, None) if targets.len() == 1 => Ok(0),
-        (None, None) => Err(OpenError::Unnamed),
-    }
+/// Who asks for a destination, with the rules of its entry in the list of clients, or else those of all.
+fn asker<'a>(client: &'a Client, entry: Option<&'a clients::Client>, all: &'a AllowRules) -> Asker<'a> {
+    let allow = entry.and_then(|entry| entry.allow.as_ref()).unwrap_or(all);
+    Asker { names: &client.names, sources: &client.sources, allow }
+}
+
+fn udp_unreachable(rules: &Rules, index: usize, error: std::io::Error) -> OpenError {
+    let ServeRules { targets, udp, .. } = &rules.settings;
+    unreachable(&udp[index], error, targets.len() + index)
+}
+
+fn unreachable(target: &Target, error: std::io::Error, index: usize) -> OpenError {
+    OpenError::Unreachable { target: target.to_string(), error, index }
 }
 
 /// Whether the list of clients lets this client select the target.
@@ -571,19 +587,6 @@ fn check_target(client: Option<&clients::Client>, target: &Target) -> Result<(),
         true => Ok(()),
         false => Err(OpenError::NotForClient { client: client.name.clone(), target: name }),
     }
-}
-
-fn check_names(targets: &[Target]) -> Result<(), ProxyError> {
-    for (n, target) in targets.iter().enumerate() {
-        if targets[..n].iter().any(|other| other.name == target.name) {
-            let problem = target.name.as_ref().map_or_else(
-                || "only one may be without a name; call the others NAME=HOST:PORT".to_owned(),
-                |name| format!("`{name}` is given twice"),
-            );
-            return Err(ProxyError::Targets(problem));
-        }
-    }
-    Ok(())
 }
 
 /// Number of connections to targets for this limit of descriptors: half of them. The other half is for subflows and for
@@ -605,12 +608,13 @@ mod tests {
     #[tokio::test]
     async fn a_connection_attempt_to_a_silent_target_ends_after_the_time_limit() {
         let (_silent, address) = silent_listener().await;
-        let targets = vec![address.to_string().parse().unwrap()];
+        let target: Target = address.to_string().parse().unwrap();
+        let rules = ServeRules { targets: vec![target.clone()], ..ServeRules::default() };
         let mut targets =
-            Targets::new(targets, AllowRules::default(), PriorityRules::default(), None).unwrap();
+            Targets::new(Rules::new(rules, false).unwrap(), None, Watch::new(None), FEW_TARGETS);
         assert_eq!(targets.within, CONNECT);
         targets.within = Duration::from_millis(100);
-        let error = targets.connect(0).await.unwrap_err();
+        let error = targets.connect(&target, 0).await.unwrap_err();
         assert_eq!(error.code(), CODE_UNREACHABLE);
         let OpenError::Unreachable { error, .. } = &error else { panic!("{error}") };
         assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);

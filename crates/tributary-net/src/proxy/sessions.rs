@@ -18,8 +18,9 @@ use tokio::time::Instant;
 use super::drain;
 use super::event_log::EventLog;
 use super::watch::Watch;
-use crate::config::ConnectConfig;
+use crate::config::{ConnectConfig, PathConfig};
 use crate::error::{ConnectError, SessionClosed};
+use crate::follow::Wanted;
 use crate::places::{Full, Held, Shares, Source};
 use crate::rate_limited::RateLimited;
 use crate::session::{Session, begin};
@@ -76,6 +77,8 @@ pub(super) struct Sessions {
     waiting: watch::Sender<usize>,
     places: Shares,
     patience: Duration,
+    /// The configured paths of the session that is open, and of those to come.
+    paths: Arc<watch::Sender<Vec<PathConfig>>>,
     task: AbortHandle,
     shown: Watch,
     log: Option<EventLog>,
@@ -114,12 +117,16 @@ impl Sessions {
         let (waiting, hurry) = watch::channel(0);
         let patience = config.timeout;
         let shown = Watch::new(None);
-        let keeper = Keeper { config, log: log.clone(), shown: shown.clone(), tell, hurry, was_up: false };
+        let (paths, wanted) = watch::channel(config.paths.clone());
+        let (log_of_keeper, shown_by_keeper) = (log.clone(), shown.clone());
+        let keeper =
+            Keeper { config, wanted, log: log_of_keeper, shown: shown_by_keeper, tell, hurry, was_up: false };
         Self {
             link,
             waiting,
             places: Shares::new(MOST_WAITING),
             patience,
+            paths: Arc::new(paths),
             task: tokio::spawn(keeper.run()).abort_handle(),
             shown,
             log,
@@ -145,6 +152,11 @@ impl Sessions {
             Link::Down { said, .. } if said.is_empty() => Err(Missing::Down("no answer".to_owned())),
             Link::Down { said, .. } => Err(Missing::Down(said.clone())),
         }
+    }
+
+    /// The configured paths, which may be replaced.
+    pub(super) fn paths(&self) -> Arc<watch::Sender<Vec<PathConfig>>> {
+        self.paths.clone()
     }
 
     /// A handle to the session's status.
@@ -315,6 +327,7 @@ fn has_left(tcp: &TcpStream) -> bool {
 /// The task that connects, watches the session, and connects again.
 struct Keeper {
     config: ConnectConfig,
+    wanted: Wanted,
     log: Option<EventLog>,
     shown: Watch,
     tell: watch::Sender<Link>,
@@ -405,7 +418,9 @@ impl Keeper {
 
     /// Connects a session. `tells`: publishes why there is none as soon as every path has failed once.
     async fn connect(&mut self, tells: bool) -> Result<Session, ConnectError> {
-        let (session, attempt) = begin(self.config.clone())?;
+        let paths = self.wanted.borrow_and_update().clone();
+        let config = ConnectConfig { paths, ..self.config.clone() };
+        let (session, attempt) = begin(config, Some(self.wanted.clone()))?;
         self.shown.add(&session, None);
         let up = {
             let mut up = std::pin::pin!(attempt.up());
@@ -429,7 +444,7 @@ impl Keeper {
         };
         let session = session.or_abort(up)?;
         if let Some(log) = &self.log {
-            log.follow(session.events());
+            log.follow(&session);
         }
         Ok(session)
     }
@@ -470,11 +485,15 @@ impl Keeper {
         });
     }
 
-    /// Pause between two attempts. It ends early when an application connects.
+    /// Pause between two attempts. It ends early when an application connects, or other paths are configured.
     async fn pause(&mut self, wait: Duration) {
         let waiting = *self.hurry.borrow_and_update();
         let pause = if waiting > 0 { AGAIN.0 } else { wait };
-        let _ = tokio::time::timeout(pause, self.hurry.wait_for(|count| *count > waiting)).await;
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            _ = self.hurry.wait_for(|count| *count > waiting) => {}
+            Ok(()) = self.wanted.changed() => {}
+        }
     }
 }
 

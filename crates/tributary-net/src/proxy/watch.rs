@@ -13,7 +13,7 @@ use tributary_types::PathId;
 
 use crate::budget::{Budget, MemorySnapshot};
 use crate::destination::Destination;
-use crate::paths::PathState;
+use crate::paths::{COUNTED, PathState};
 use crate::session::Session;
 use crate::shared::Shared;
 
@@ -31,6 +31,9 @@ pub struct Snapshot {
     pub memory: Option<MemorySnapshot>,
     /// Open sessions.
     pub sessions: Vec<SessionSnapshot>,
+    /// Server: the clients that have had a session, by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clients: Option<Vec<ClientSnapshot>>,
     /// Destinations that applications chose and that have connections now: those with the most, at most 32.
     pub destinations: Vec<DestinationSnapshot>,
 }
@@ -74,6 +77,8 @@ pub struct SessionSnapshot {
 /// One path of a session.
 #[derive(Clone, Debug, Serialize)]
 pub struct PathSnapshot {
+    /// Its number, the same at both ends.
+    pub path: u8,
     /// Client: `LOCAL=SERVER:PORT`. Server: the client's address.
     pub radio: String,
     /// Its state.
@@ -94,6 +99,42 @@ pub struct PathSnapshot {
     pub received: u64,
 }
 
+/// What a client has sent and received since the server began, over all its sessions.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ClientSnapshot {
+    /// Its name in the list of clients; empty for all clients with a shared key together.
+    pub client: String,
+    /// Its open sessions.
+    pub sessions: usize,
+    /// Their connections.
+    pub connections: usize,
+    /// Their memory, in bytes.
+    pub memory: u64,
+    /// Payload bytes sent for the first time.
+    pub sent: u64,
+    /// Payload bytes received, copies not counted.
+    pub received: u64,
+    /// Payload bytes sent again.
+    pub sent_again: u64,
+    /// Its paths.
+    pub paths: Vec<ClientPathSnapshot>,
+}
+
+/// One path of a client, over all its sessions.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ClientPathSnapshot {
+    /// The path's number, which both ends use, from 0 to 7; `more` for all further ones together.
+    pub path: String,
+    /// Open sessions in which it is up.
+    pub up: usize,
+    /// Smallest smoothed round-trip time in these.
+    pub rtt_ms: Option<f64>,
+    /// Payload bytes sent, copies included.
+    pub sent: u64,
+    /// Payload bytes received, copies included.
+    pub received: u64,
+}
+
 /// A handle to a proxy's status. It does not keep sessions open.
 #[derive(Clone, Debug)]
 pub struct Watch(Arc<Inner>);
@@ -106,6 +147,8 @@ struct Inner {
     /// Client: the bytes of its radios in sessions that have ended.
     radios: Mutex<Radios>,
     destinations: Mutex<BTreeMap<Destination, usize>>,
+    /// Server: what the sessions that have ended sent and received, by the client's name.
+    clients: Mutex<BTreeMap<String, Tally>>,
 }
 
 /// A connection to a destination, shown until it is dropped.
@@ -127,6 +170,10 @@ impl Drop for DestinationOpen {
 struct Watched {
     shared: Weak<Shared>,
     peer: Option<SocketAddr>,
+    /// Server: the client's name, empty with a shared key.
+    client: String,
+    /// Server: what the session has sent and received, as of the last look.
+    tally: Tally,
     sampled: Instant,
     paths: HashMap<PathId, Sample>,
     /// Client: bytes sent and received on each radio in earlier sessions.
@@ -137,6 +184,28 @@ struct Watched {
 
 /// Bytes sent and received, by the name of the radio.
 type Radios = BTreeMap<String, (u64, u64)>;
+
+/// What sessions of a client have sent and received.
+#[derive(Clone, Debug, Default)]
+struct Tally {
+    sent: u64,
+    received: u64,
+    sent_again: u64,
+    /// By the path's number, as [`crate::paths::Paths::by_number`].
+    paths: BTreeMap<u8, (u64, u64)>,
+}
+
+impl Tally {
+    fn add(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.received += other.received;
+        self.sent_again += other.sent_again;
+        for (path, (sent, received)) in &other.paths {
+            let all = self.paths.entry(*path).or_default();
+            *all = (all.0 + sent, all.1 + received);
+        }
+    }
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
@@ -162,6 +231,7 @@ impl Watch {
             sessions: Mutex::default(),
             radios: Mutex::default(),
             destinations: Mutex::default(),
+            clients: Mutex::default(),
         }))
     }
 
@@ -176,8 +246,29 @@ impl Watch {
             });
         }
         let before = self.0.radios().clone();
-        let (sampled, paths) = (Instant::now(), HashMap::new());
-        sessions.push(Watched { shared, peer, sampled, paths, totals: before.clone(), before });
+        let (sampled, paths, tally) = (Instant::now(), HashMap::new(), Tally::default());
+        let client = session.client().map(|client| client.name.clone()).unwrap_or_default();
+        sessions.push(Watched {
+            shared,
+            peer,
+            client,
+            tally,
+            sampled,
+            paths,
+            totals: before.clone(),
+            before,
+        });
+    }
+
+    /// Server: the session has ended, and its counters are final.
+    pub(super) fn end(&self, session: &Session) {
+        let mut sessions = self.sessions();
+        let is_it = |watched: &Watched| std::ptr::eq(watched.shared.as_ptr(), &*session.handle.0);
+        if let Some(at) = sessions.iter().position(is_it) {
+            let mut ended = sessions.swap_remove(at);
+            ended.count();
+            self.0.keep(&ended);
+        }
     }
 
     /// Shows a connection to this destination.
@@ -210,11 +301,62 @@ impl Watch {
     /// The present status.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        let sessions = self.sessions().iter().filter_map(Watched::snapshot).collect();
+        // While the sessions are locked none of them moves to those that have ended.
+        let mut watched = self.sessions();
+        let is_server = self.0.budget.is_some();
+        let mut clients = if is_server { self.0.clients().clone() } else { BTreeMap::new() };
+        let sessions: Vec<SessionSnapshot> = watched
+            .iter_mut()
+            .filter_map(|watched| {
+                if is_server {
+                    // Also one that has just ended: its bytes do not disappear for a moment.
+                    watched.count();
+                    clients.entry(watched.client.clone()).or_default().add(&watched.tally);
+                }
+                watched.snapshot()
+            })
+            .collect();
+        let clients = is_server.then(|| client_snapshots(clients, &sessions));
+        drop(watched);
         let memory = self.0.budget.as_ref().map(|budget| budget.snapshot());
         let destinations = self.0.destination_snapshots();
-        Snapshot { uptime_s: self.0.began.elapsed().as_secs_f64(), memory, sessions, destinations }
+        Snapshot { uptime_s: self.0.began.elapsed().as_secs_f64(), memory, sessions, clients, destinations }
     }
+}
+
+/// The clients of a server: what all their sessions have sent and received, and what is open now.
+fn client_snapshots(totals: BTreeMap<String, Tally>, open: &[SessionSnapshot]) -> Vec<ClientSnapshot> {
+    let path = |number: u8, (sent, received): (u64, u64)| {
+        let path = if number == COUNTED { "more".to_owned() } else { number.to_string() };
+        (number, ClientPathSnapshot { path, sent, received, ..ClientPathSnapshot::default() })
+    };
+    let mut clients: BTreeMap<String, (ClientSnapshot, BTreeMap<u8, ClientPathSnapshot>)> = BTreeMap::new();
+    for (client, tally) in totals {
+        let Tally { sent, received, sent_again, paths } = tally;
+        let paths = paths.into_iter().map(|(number, bytes)| path(number, bytes)).collect();
+        let snapshot = ClientSnapshot {
+            client: client.clone(),
+            sent,
+            received,
+            sent_again,
+            ..ClientSnapshot::default()
+        };
+        clients.insert(client, (snapshot, paths));
+    }
+    for session in open {
+        let name = session.client.as_deref().unwrap_or_default();
+        let Some((client, paths)) = clients.get_mut(name) else { continue };
+        client.sessions += 1;
+        client.connections += session.connections;
+        client.memory += session.memory;
+        for own in session.paths.iter().filter(|path| path.state == PathState::Up) {
+            let Some(path) = paths.get_mut(&own.path.min(COUNTED)) else { continue };
+            path.up += 1;
+            path.rtt_ms = [path.rtt_ms, own.rtt_ms].into_iter().flatten().reduce(f64::min);
+        }
+    }
+    let all = clients.into_values();
+    all.map(|(client, paths)| ClientSnapshot { paths: paths.into_values().collect(), ..client }).collect()
 }
 
 impl Inner {
@@ -238,23 +380,32 @@ impl Inner {
         self.radios.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the counters of a client's session that has ended.
+    fn clients(&self) -> MutexGuard<'_, BTreeMap<String, Tally>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the counters of a session that has ended.
     fn keep(&self, ended: &Watched) {
-        if ended.peer.is_none() {
-            self.radios().clone_from(&ended.totals);
+        match ended.peer {
+            None => self.radios().clone_from(&ended.totals),
+            Some(_) => self.clients().entry(ended.client.clone()).or_default().add(&ended.tally),
         }
     }
 }
 
 impl Watched {
-    /// Brings the totals up to date, also after the end of the session.
+    /// Brings totals and tally up to date, also after the end of the session.
     fn count(&mut self) {
-        if self.peer.is_some() {
-            return;
-        }
         let Some(shared) = self.shared.upgrade() else { return };
         let mut state = shared.lock();
         state.count_paths();
+        if self.peer.is_some() {
+            let stats = state.session.stats();
+            let tally = &mut self.tally;
+            (tally.sent, tally.received, tally.sent_again) = (stats.sent, stats.received, stats.sent_again);
+            tally.paths.clone_from(state.paths.by_number());
+            return;
+        }
         for status in state.paths.iter() {
             let before = self.before.get(&status.name).copied().unwrap_or_default();
             self.totals.insert(status.name.clone(), (before.0 + status.sent, before.1 + status.received));
@@ -317,6 +468,7 @@ impl Watched {
             let newest =
                 state.subflows.iter().filter(|report| report.path == status.path).max_by_key(|r| r.subflow);
             PathSnapshot {
+                path: status.path.0,
                 radio: status.name.clone(),
                 state: status.state,
                 cause: status.cause.clone(),

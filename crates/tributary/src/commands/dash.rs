@@ -2,10 +2,13 @@
 
 mod play;
 
-use super::{proxy, status, stop};
+use super::{proxy, stop};
 use crate::cli::UserArguments;
 use crate::keys::{self, ClientList, ServerKeys};
-use anyhow::{Context, Result};
+use crate::service::ending::Ending;
+use crate::service::reload::{self, Reload, SettingsFile};
+use crate::service::{Control, ServiceArguments};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,6 +23,9 @@ use tributary_net::privileges::{Needs, Privileges};
 use tributary_net::transport::{Certificates, TransportConfig, TransportName};
 use tributary_net::{Common, Keys};
 use tributary_report::{Column, Table, TableCell};
+
+/// The settings file of `dash serve`, if it has one. Nothing of it can be changed while the program runs.
+type File = Option<SettingsFile<()>>;
 
 /// MPEG-DASH: package a video, serve it, play it.
 #[derive(Debug, Subcommand)]
@@ -86,6 +92,8 @@ pub(crate) struct ServeArguments {
     drain: u64,
     #[command(flatten)]
     user: UserArguments,
+    #[command(flatten)]
+    service: ServiceArguments,
     /// Print the listening addresses as one JSON object
     #[arg(long)]
     json: bool,
@@ -129,53 +137,83 @@ pub(crate) struct PackageArguments {
     json: bool,
 }
 
-pub(crate) fn run(command: Dash) -> Result<ExitCode> {
+pub(crate) fn run(command: Dash, file: File) -> Result<ExitCode> {
     match command {
-        Dash::Serve(arguments) => serve(*arguments),
+        Dash::Serve(arguments) => serve(*arguments, file),
         Dash::Package(arguments) => package(arguments),
         Dash::Play(arguments) => play::run(*arguments),
     }
 }
 
-fn serve(arguments: ServeArguments) -> Result<ExitCode> {
-    let (keys, list) = match arguments.session.is_empty() && arguments.mpquic.is_empty() {
-        true => arguments.keys.load()?,
-        false => {
-            let (keys, list) = arguments.keys.required().context("--session and --mpquic")?;
-            (Some(keys), list)
+/// Checks what can be checked before the command starts.
+pub(super) fn check(command: &Dash) -> Result<()> {
+    match command {
+        Dash::Serve(arguments) => {
+            arguments.service.check()?;
+            Serving::new(arguments).map(drop)
         }
-    };
-    let identity = identity(&arguments, keys.as_ref())?;
-    let common = keys.clone().map(Common::new);
-    let transport = |name: &str| -> Result<TransportConfig> {
-        let mut config = TransportConfig::new(name.parse::<TransportName>()?);
-        config.common.clone_from(&common);
-        config.congestion.clone_from(&arguments.congestion);
-        Ok(config)
-    };
-    let kernel = if arguments.tcp { "tcp" } else { "mptcp" };
-    let mut listen = vec![("http", transport(kernel)?, arguments.listen.clone())];
-    if let Some(identity) = &identity {
-        let secure = |name: &str, settings| -> Result<TransportConfig> {
-            let mut config = transport(name)?;
-            config.certificates = Some(Certificates { server: Some(settings), ..Certificates::default() });
+        Dash::Play(arguments) => play::check(arguments),
+        Dash::Package(_) => bail!("this command has no settings file"),
+    }
+}
+
+/// What `dash serve` starts with.
+struct Serving {
+    config: ServerConfig,
+    /// A name for the addresses of each entry of the configuration.
+    names: Vec<&'static str>,
+    keys: Option<Keys>,
+    list: Option<ClientList>,
+    fingerprint: Option<String>,
+}
+
+impl Serving {
+    fn new(arguments: &ServeArguments) -> Result<Self> {
+        let (keys, list) = match arguments.session.is_empty() && arguments.mpquic.is_empty() {
+            true => arguments.keys.load()?,
+            false => {
+                let (keys, list) = arguments.keys.required().context("--session and --mpquic")?;
+                (Some(keys), list)
+            }
+        };
+        let identity = identity(arguments, keys.as_ref())?;
+        let common = keys.clone().map(Common::new);
+        let transport = |name: &str| -> Result<TransportConfig> {
+            let mut config = TransportConfig::new(name.parse::<TransportName>()?);
+            config.common.clone_from(&common);
+            config.congestion.clone_from(&arguments.congestion);
             Ok(config)
         };
-        listen.push(("https", secure(kernel, identity.https()?)?, arguments.https.clone()));
-        listen.push(("quic", secure("quic", identity.http_3()?)?, arguments.quic.clone()));
-    }
-    for (name, addresses) in [("session", &arguments.session), ("mpquic", &arguments.mpquic)] {
-        if !addresses.is_empty() {
-            listen.push((name, transport(name)?, addresses.clone()));
+        let kernel = if arguments.tcp { "tcp" } else { "mptcp" };
+        let mut listen = vec![("http", transport(kernel)?, arguments.listen.clone())];
+        if let Some(identity) = &identity {
+            let secure = |name: &str, settings| -> Result<TransportConfig> {
+                let mut config = transport(name)?;
+                config.certificates =
+                    Some(Certificates { server: Some(settings), ..Certificates::default() });
+                Ok(config)
+            };
+            listen.push(("https", secure(kernel, identity.https()?)?, arguments.https.clone()));
+            listen.push(("quic", secure("quic", identity.http_3()?)?, arguments.quic.clone()));
         }
+        for (name, addresses) in [("session", &arguments.session), ("mpquic", &arguments.mpquic)] {
+            if !addresses.is_empty() {
+                listen.push((name, transport(name)?, addresses.clone()));
+            }
+        }
+        listen.retain(|(.., addresses)| !addresses.is_empty());
+        let fingerprint = identity.as_ref().map(Identity::fingerprint);
+        let names = listen.iter().map(|(name, ..)| *name).collect();
+        let listen = listen.into_iter().map(|(_, config, addresses)| (config, addresses)).collect();
+        let idle = Duration::from_secs(arguments.idle);
+        let limits = Limits { connections: arguments.connections, idle, ..Limits::default() };
+        let config = ServerConfig { directory: arguments.directory.clone(), listen, limits };
+        Ok(Self { config, names, keys, list, fingerprint })
     }
-    listen.retain(|(.., addresses)| !addresses.is_empty());
-    let fingerprint = identity.as_ref().map(Identity::fingerprint);
-    let names: Vec<&str> = listen.iter().map(|(name, ..)| *name).collect();
-    let listen = listen.into_iter().map(|(_, config, addresses)| (config, addresses)).collect();
-    let idle = Duration::from_secs(arguments.idle);
-    let limits = Limits { connections: arguments.connections, idle, ..Limits::default() };
-    let config = ServerConfig { directory: arguments.directory, listen, limits };
+}
+
+fn serve(arguments: ServeArguments, file: File) -> Result<ExitCode> {
+    let Serving { config, names, keys, list, fingerprint } = Serving::new(&arguments)?;
     let drain = Duration::from_secs(arguments.drain);
     let privileges = Privileges::new(
         arguments.user.user.as_deref(),
@@ -183,18 +221,23 @@ fn serve(arguments: ServeArguments) -> Result<ExitCode> {
     )?;
     let addresses =
         [&arguments.listen, &arguments.session, &arguments.https, &arguments.quic, &arguments.mpquic];
-    privileges.begin(Needs::of_ports(addresses.into_iter().flatten()))?;
-    proxy::until_stopped(&privileges, async {
+    let service = arguments.service;
+    privileges.begin(Needs::of_ports(addresses.into_iter().flatten().chain(&service.metrics())))?;
+    proxy::until_stopped(&privileges, service.log_format, async {
         keys::say(keys.as_ref());
         list.map(ClientList::follow).transpose()?;
+        let service = service.begin()?;
         let server = Server::bind(config).await?;
         privileges.finish()?;
         announce(&names, &server.addresses(), fingerprint.as_deref(), arguments.json)?;
         let addresses: Vec<SocketAddr> = server.addresses().into_iter().flatten().collect();
         let watch = server.watch();
         let describe = move || serde_json::json!({ "connections": watch.connections() });
-        let _shown = status::show("dash serve", &addresses, describe);
-        stop::run(|stopped| server.run_until(async { drop(stopped.await) }, drain)).await
+        let ending = Ending::default();
+        let reload = file.map(|file| Reload::new(file, &[], reload::nothing()));
+        reload.as_ref().map(Reload::follow).transpose()?;
+        let _shown = service.show("dash serve", &addresses, Control::new(&ending, reload), describe);
+        stop::run(&ending, |stopped| server.run_until(async { drop(stopped.await) }, drain)).await
     })
 }
 

@@ -1,8 +1,9 @@
 //! `tributary exec`: one program whose connections go over a session, without root.
 
-use super::{proxy, status};
+use super::proxy;
 use crate::cli::ExecArguments;
 use crate::keys;
+use crate::service::{Control, log};
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -26,10 +27,12 @@ pub(crate) fn run(arguments: ExecArguments) -> Result<ExitCode> {
     }
     let config = proxy::forward_config(&arguments.paths, (&arguments.keys, &arguments.session), Vec::new())?;
     let drain = Duration::from_secs(arguments.session.drain);
-    proxy::start_log(LOG)?;
+    let service = &arguments.session.service;
+    log::start(LOG, service.log_format)?;
     let runtime = proxy::plain_runtime()?;
     let outcome = runtime.block_on(async {
         keys::say(Some(&config.connect.common.keys));
+        let service = service.begin()?;
         let mut forwarder = Forwarder::bind(config).await?;
         // After the session is up, because the program waits for nothing else.
         let executable = std::env::current_exe().context("finding this program")?;
@@ -41,7 +44,7 @@ pub(crate) fn run(arguments: ExecArguments) -> Result<ExitCode> {
         forwarder.serve_redirected(Redirected { listeners, names, device: device.ok() })?;
         let watch = forwarder.watch();
         let name = arguments.program[0].to_string_lossy().into_owned();
-        let _shown = status::show("exec", &[] as &[String], move || {
+        let _shown = service.show("exec", &[] as &[String], Control::none(), move || {
             let mut state = serde_json::to_value(watch.snapshot()).unwrap_or_default();
             state["program"] = name.clone().into();
             state

@@ -1,7 +1,8 @@
 //! `tributary gateway`, `tributary ap`, `tributary device`: flags, the settings file, the node and its status. Help: `commands.rs`.
 
-use super::{proxy, status, stop};
+use super::{proxy, stop};
 use crate::cli::UserArguments;
+use crate::service::{Control, Service, log};
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
@@ -138,7 +139,7 @@ fn given(flags: &impl Serialize) -> Result<toml::Table> {
 pub(crate) fn run<R: Role>(arguments: &NodeArguments<impl Args + Serialize>) -> Result<ExitCode> {
     let NodeArguments { file, flags, user, json } = arguments;
     let config: R = load(file.as_deref(), given(flags)?)?;
-    proxy::start_log(proxy::LOG)?;
+    log::start(log::LEVEL, log::Format::Text)?;
     // The node's devices and sockets are made with the program's privileges, every thread after them without.
     let privileges = Privileges::new(user.user.as_deref(), Needs::default())?;
     let node = config.start_with(Some(&privileges))?;
@@ -159,7 +160,7 @@ async fn watch(node: &Running, json: bool) -> Result<ExitCode> {
     let seen = Arc::new(Mutex::new(serde_json::to_value(&first)?));
     let shown = seen.clone();
     let describe = move || shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let _shown = status::show(first.role, &[] as &[String], describe);
+    let _shown = Service::default().show(first.role, &[] as &[String], Control::none(), describe);
     loop {
         tokio::select! {
             (_, name) = signals.next() => {
@@ -174,7 +175,7 @@ async fn watch(node: &Running, json: bool) -> Result<ExitCode> {
             output::line(&serde_json::to_string(&status)?)?;
         } else if is_terminal {
             let before = before.as_ref().unwrap_or(&status);
-            status::show_line(status.line(before, status.uptime - before.uptime));
+            log::show_line(status.line(before, status.uptime - before.uptime));
         }
         before = Some(status);
     }

@@ -1,20 +1,24 @@
 //! `tributary serve` and `tributary connect`: the two ends of the proxy.
 
-use super::{status, stop};
+mod control;
+
+use super::stop;
 use crate::cli::{ConnectArguments, ServeArguments, SessionArguments};
 use crate::keys::{self, ClientKeys, ClientList};
 use crate::paths::{self, PathArguments};
+use crate::service::ending::Ending;
+use crate::service::reload::{Reload, SettingsFile};
+use crate::service::{Control, log};
 use anyhow::{Context, Result};
-use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
-use tracing_subscriber::EnvFilter;
 use tributary_cli::output;
 use tributary_net::privileges::{Needs, Privileges};
 use tributary_net::proxy::{
-    Entrance, EventLogConfig, ForwardConfig, Forwarder, PriorityRule, PriorityRules, ServeConfig, Server,
+    Entrance, EventLogConfig, EventLogForm, ForwardConfig, Forwarder, PriorityRule, PriorityRules,
+    ServeConfig, Server, Target,
 };
 use tributary_net::{Common, ConnectConfig, Keys, ListenConfig, Local, PathConfig};
 
@@ -23,32 +27,68 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// Polls of tasks between two looks at the network, in each of which a session works for 0.2 ms at most. The runtime's default
 /// is 61. A round trip through the proxy needs two looks at each end.
 const EVENT_INTERVAL: u32 = 11;
-/// Log level when `RUST_LOG` is not set.
-pub(super) const LOG: &str = "warn,tributary=info,tributary_net=info,tributary_dash=info";
 /// Default scheduler, without and with priorities.
 const SCHEDULER: &str = "fbdt";
 const WITH_PRIORITIES: &str = "avira+fbdt";
 
-pub(crate) fn serve(arguments: ServeArguments) -> Result<ExitCode> {
-    let wait = arguments.wait.map(Duration::from_secs);
-    let (keys, list) = arguments.keys.required()?;
-    let common = paths::with_wait(common(keys, &arguments.session), wait);
-    let priorities = priorities(&arguments.session)?;
-    let listen = ListenConfig { addresses: arguments.listen, common, limits: arguments.memory.limits() };
-    let json_events = json_events(&arguments.session);
-    let drain = Duration::from_secs(arguments.session.drain);
-    let privileges = Privileges::new(user(&arguments.session), needs(&listen.common))?;
-    privileges.begin(Needs::of_ports(&listen.addresses))?;
-    until_stopped(&privileges, async {
-        keys::say(Some(&listen.common.keys));
+/// What `serve` starts with.
+struct Serving {
+    config: ServeConfig,
+    udp: Vec<Target>,
+    list: Option<ClientList>,
+    drain: Duration,
+}
+
+impl Serving {
+    fn new(arguments: &ServeArguments) -> Result<Self> {
+        let wait = arguments.wait.map(Duration::from_secs);
+        let (keys, list) = arguments.keys.required()?;
+        let session = &arguments.session;
+        let common = paths::with_wait(common(keys, session), wait);
+        let (addresses, limits) = (arguments.listen.clone(), arguments.memory.limits());
+        let config = ServeConfig {
+            listen: ListenConfig { addresses, common, limits },
+            targets: arguments.forward.clone(),
+            allow: arguments.allow.iter().cloned().collect(),
+            priorities: priorities(session)?,
+            json_events: json_events(session),
+        };
+        config.check(&arguments.udp)?;
+        let (udp, drain) = (arguments.udp.clone(), Duration::from_secs(session.drain));
+        Ok(Self { config, udp, list, drain })
+    }
+}
+
+/// Checks what can be checked before `serve` starts.
+pub(super) fn check_serve(arguments: &ServeArguments) -> Result<()> {
+    arguments.session.service.check()?;
+    Serving::new(arguments).map(drop)
+}
+
+pub(crate) fn serve(
+    arguments: ServeArguments,
+    file: Option<SettingsFile<ServeArguments>>,
+) -> Result<ExitCode> {
+    let Serving { config, udp, list, drain } = Serving::new(&arguments)?;
+    let ServeArguments { session, json, .. } = arguments;
+    let listen = &config.listen;
+    let privileges = Privileges::new(user(&session), needs(&listen.common))?;
+    privileges.begin(Needs::of_ports(listen.addresses.iter().chain(&session.service.metrics())))?;
+    until_stopped(&privileges, session.service.log_format, async {
+        keys::say(Some(&config.listen.common.keys));
         list.map(ClientList::follow).transpose()?;
-        let allow = arguments.allow.into_iter().collect();
-        let config = ServeConfig { listen, targets: arguments.forward, allow, priorities, json_events };
-        let server = Server::bind(config).await?.with_udp(arguments.udp)?;
+        let service = session.service.begin()?;
+        let server = Server::bind(config).await?.with_udp(udp)?;
+        let reload =
+            file.map(|file| Reload::new(file, control::SERVE, control::apply_serve(server.control())));
+        reload.as_ref().map(Reload::follow).transpose()?;
         privileges.finish()?;
-        announce(server.addresses(), arguments.json)?;
-        let _shown = status::show_proxy("serve", server.addresses(), server.watch());
-        stop::run(|stopped| server.run_until(async { drop(stopped.await) }, drain)).await
+        announce(server.addresses(), json)?;
+        let ending = Ending::default();
+        let methods = Box::new(control::ServeMethods(server.control()));
+        let control = Control { methods, ..Control::new(&ending, reload) };
+        let _shown = service.show_proxy("serve", server.addresses(), control, server.watch());
+        stop::run(&ending, |stopped| server.run_until(async { drop(stopped.await) }, drain)).await
     })
 }
 
@@ -79,32 +119,57 @@ fn user(arguments: &SessionArguments) -> Option<&str> {
 /// everything is bound. Does not wait at the end for blocked threads, for example the resolver's.
 pub(super) fn until_stopped(
     privileges: &Privileges,
+    format: log::Format,
     work: impl Future<Output = Result<ExitCode>>,
 ) -> Result<ExitCode> {
-    let runtime = limited_runtime(privileges)?;
+    let runtime = limited_runtime(privileges, format)?;
     let outcome = runtime.block_on(work);
     runtime.shutdown_timeout(Duration::from_millis(100));
     outcome
 }
 
-pub(crate) fn connect(arguments: ConnectArguments) -> Result<ExitCode> {
-    let mut listen = arguments.listen;
-    for address in arguments.socks {
-        listen.push(Entrance::requested(address, arguments.socks_remote)?);
+/// Checks what can be checked before `connect` starts.
+pub(super) fn check_connect(arguments: &ConnectArguments) -> Result<()> {
+    arguments.session.service.check()?;
+    connect_config(arguments).map(drop)
+}
+
+fn connect_config(arguments: &ConnectArguments) -> Result<ForwardConfig> {
+    let mut listen = arguments.listen.clone();
+    for address in &arguments.socks {
+        listen.push(Entrance::requested(*address, arguments.socks_remote)?);
     }
     let config = forward_config(&arguments.paths, (&arguments.keys, &arguments.session), listen)?;
+    config.check()?;
+    Ok(config)
+}
+
+pub(crate) fn connect(
+    arguments: ConnectArguments,
+    file: Option<SettingsFile<ConnectArguments>>,
+) -> Result<ExitCode> {
+    let config = connect_config(&arguments)?;
     let drain = Duration::from_secs(arguments.session.drain);
     let keep = needs(&config.connect.common).and(needs_of_paths(&config.connect.paths));
     let privileges = Privileges::new(user(&arguments.session), keep)?;
-    let entrances = config.listen.iter().chain(&arguments.udp);
-    privileges.begin(Needs::of_ports(entrances.map(|entrance| &entrance.address)))?;
-    until_stopped(&privileges, async {
+    let service = &arguments.session.service;
+    let entrances = config.listen.iter().chain(&arguments.udp).map(|entrance| &entrance.address);
+    privileges.begin(Needs::of_ports(entrances.chain(&service.metrics())))?;
+    until_stopped(&privileges, service.log_format, async {
         keys::say(Some(&config.connect.common.keys));
+        let service = service.begin()?;
         let forwarder = Forwarder::bind(config).await?.with_udp(arguments.udp).await?;
+        let reload =
+            file.map(|file| Reload::new(file, control::CONNECT, control::apply_connect(forwarder.control())));
+        reload.as_ref().map(Reload::follow).transpose()?;
         privileges.finish()?;
         announce(&forwarder.addresses(), arguments.json)?;
-        let _shown = status::show_proxy("connect", &forwarder.addresses(), forwarder.watch());
-        stop::run(|stopped| forwarder.run_until(async { drop(stopped.await) }, drain)).await
+        let ending = Ending::default();
+        let server = arguments.paths.server().map(str::to_owned);
+        let methods = Box::new(control::ConnectMethods { control: forwarder.control(), server });
+        let control = Control { methods, ..Control::new(&ending, reload) };
+        let _shown = service.show_proxy("connect", &forwarder.addresses(), control, forwarder.watch());
+        stop::run(&ending, |stopped| forwarder.run_until(async { drop(stopped.await) }, drain)).await
     })
 }
 
@@ -127,8 +192,11 @@ pub(super) fn forward_config(
 }
 
 fn json_events(arguments: &SessionArguments) -> Option<EventLogConfig> {
+    if let Some(path) = arguments.qlog.clone() {
+        return Some(EventLogConfig { path, decisions: true, form: EventLogForm::Qlog });
+    }
     let path = arguments.json_events.clone()?;
-    Some(EventLogConfig { path, decisions: arguments.json_decisions })
+    Some(EventLogConfig { path, decisions: arguments.json_decisions, form: EventLogForm::Lines })
 }
 
 fn priorities(arguments: &SessionArguments) -> Result<PriorityRules> {
@@ -151,8 +219,8 @@ fn common(keys: Keys, arguments: &SessionArguments) -> Common {
 }
 
 /// A runtime, and the log.
-pub(super) fn runtime() -> Result<Runtime> {
-    start_log(LOG)?;
+pub(super) fn runtime(format: log::Format) -> Result<Runtime> {
+    log::start(log::LEVEL, format)?;
     plain_runtime()
 }
 
@@ -168,25 +236,12 @@ fn builder() -> Builder {
 }
 
 /// A runtime whose threads have only the privileges that the program keeps.
-pub(super) fn limited_runtime(privileges: &Privileges) -> Result<Runtime> {
-    start_log(LOG)?;
+pub(super) fn limited_runtime(privileges: &Privileges, format: log::Format) -> Result<Runtime> {
+    log::start(log::LEVEL, format)?;
     let privileges = privileges.clone();
     let limit =
         move || privileges.finish().expect("a thread may give up privileges that another one gave up");
     builder().on_thread_start(limit).build().context("starting the runtime")
-}
-
-/// Writes the log to standard error, at this level unless `RUST_LOG` says otherwise.
-pub(super) fn start_log(default: &str) -> Result<()> {
-    let directives = std::env::var("RUST_LOG").unwrap_or_default();
-    let filter = match directives.as_str() {
-        "" => EnvFilter::new(default),
-        directives => EnvFilter::try_new(directives)
-            .with_context(|| format!("RUST_LOG `{directives}`: expected a level, for example info"))?,
-    };
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| status::LogWriter);
-    log.with_ansi(std::io::stderr().is_terminal()).with_target(false).init();
-    Ok(())
 }
 
 pub(super) fn announce(addresses: &[SocketAddr], json: bool) -> Result<()> {

@@ -1,5 +1,7 @@
-//! SIGTERM and SIGINT: the first signal stops a server, client or long piece of work gracefully, the second at once.
+//! SIGTERM and SIGINT: the first signal stops a server, client or long piece of work gracefully, the second at once. The control
+//! socket can ask for the same as the first signal.
 
+use crate::service::ending::Ending;
 use anyhow::{Context, Result};
 use std::future::Future;
 use std::process::ExitCode;
@@ -33,6 +35,7 @@ impl Signals {
 /// Runs until it ends or is stopped. Exit code: 0 when everything was delivered, 1 when connections had
 /// to be reset, 128 plus the signal's number after a second signal.
 pub(super) async fn run<F: Future<Output = Drained>>(
+    ending: &Ending,
     start: impl FnOnce(oneshot::Receiver<()>) -> F,
 ) -> Result<ExitCode> {
     let mut signals = Signals::new()?;
@@ -41,7 +44,9 @@ pub(super) async fn run<F: Future<Output = Drained>>(
     tokio::select! {
         drained = &mut work => return Ok(account(drained)),
         (_, name) = signals.next() => tracing::info!("{name} received; a second one ends at once"),
+        () = ending.requested() => tracing::info!("asked to end; SIGTERM ends at once"),
     }
+    ending.begin();
     let _ = stop.send(());
     tokio::select! {
         drained = work => Ok(account(drained)),

@@ -1,9 +1,12 @@
 //! `tributary stream serve` and `tributary stream play`: tiled 360° video over real sockets.
 
-use super::{status, stop};
+use super::{proxy, stop};
 use crate::cli::UserArguments;
 use crate::keys::{self, ClientKeys, ClientList, ServerKeys};
 use crate::paths::{self, PathArguments};
+use crate::service::ending::Ending;
+use crate::service::reload::{self, Reload, SettingsFile};
+use crate::service::{Control, Doing, ServiceArguments};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use std::net::SocketAddr;
@@ -20,6 +23,9 @@ use tributary_report::machine;
 use tributary_stream::tiled::{Account, ServedTiles};
 use tributary_stream::viewing::{self, DiskSource, PlayConfig, TileServer, Viewpoint};
 use tributary_tiles::TiledVideo;
+
+/// The settings file of `stream serve`, if it has one. Nothing of it can be changed while the program runs.
+type File = Option<SettingsFile<()>>;
 
 /// Tiled 360° video, live: a server, and a headless viewer that measures its quality.
 #[derive(Debug, Subcommand)]
@@ -68,6 +74,8 @@ pub(crate) struct StreamServeArguments {
     pub(crate) memory: MemoryArguments,
     #[command(flatten)]
     pub(crate) user: UserArguments,
+    #[command(flatten)]
+    pub(crate) service: ServiceArguments,
     /// Print the listening addresses, and the counters of each viewer, as JSON objects
     #[arg(long)]
     pub(crate) json: bool,
@@ -106,47 +114,74 @@ pub(crate) struct StreamPlayArguments {
     /// Store the arrived tiles in this file and print counters as JSON, without measuring quality
     #[arg(long, value_name = "FILE", hide = true, conflicts_with_all = ["reference", "report"])]
     pub(crate) keep: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) service: ServiceArguments,
     /// Print one JSON object, with every GoP's plan, arrivals and quality
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-pub(crate) fn run(command: Stream) -> Result<ExitCode> {
+pub(crate) fn run(command: Stream, file: File) -> Result<ExitCode> {
     match command {
-        Stream::Serve(arguments) => serve(*arguments),
+        Stream::Serve(arguments) => serve(*arguments, file),
         Stream::Play(arguments) => play(&arguments),
     }
 }
 
-fn serve(arguments: StreamServeArguments) -> Result<ExitCode> {
+/// Checks what can be checked before the command starts.
+pub(super) fn check(command: &Stream) -> Result<()> {
+    match command {
+        Stream::Serve(arguments) => {
+            arguments.service.check()?;
+            serving(arguments).map(drop)
+        }
+        Stream::Play(arguments) => {
+            arguments.service.check()?;
+            playing(arguments).map(drop)
+        }
+    }
+}
+
+fn serving(arguments: &StreamServeArguments) -> Result<(TransportConfig, Option<ClientList>, DiskSource)> {
     let (keys, list) = arguments.keys.load()?;
     let mut transport = transport(&arguments.transport, keys, &[])?;
     if arguments.memory.memory.is_some() && !matches!(transport.name, TransportName::Session { .. }) {
         bail!("--memory limits what sessions hold; `{}` has no such limit: leave it out", transport.name);
     }
     transport.limits = arguments.memory.limits();
-    let video = DiskSource(Arc::new(TiledVideo::open(&arguments.directory)?));
+    Ok((transport, list, DiskSource(Arc::new(TiledVideo::open(&arguments.directory)?))))
+}
+
+fn serve(arguments: StreamServeArguments, file: File) -> Result<ExitCode> {
+    let (transport, list, video) = serving(&arguments)?;
     let json = arguments.json;
-    let keep = transport.common.as_ref().map_or_else(Needs::default, super::proxy::needs);
+    let keep = transport.common.as_ref().map_or_else(Needs::default, proxy::needs);
     let keep = keep.and(Needs::of_congestion(transport.congestion.as_deref()));
     let privileges = Privileges::new(arguments.user.user.as_deref(), keep)?;
-    privileges.begin(Needs::of_ports(&arguments.listen))?;
-    super::proxy::limited_runtime(&privileges)?.block_on(async {
+    let service = &arguments.service;
+    privileges.begin(Needs::of_ports(arguments.listen.iter().chain(&service.metrics())))?;
+    proxy::limited_runtime(&privileges, service.log_format)?.block_on(async {
         keys::say(transport.common.as_ref().map(|common| &common.keys));
         list.map(ClientList::follow).transpose()?;
+        let service = service.begin()?;
         let server = TileServer::bind(transport, &arguments.listen, video).await?;
         privileges.finish()?;
-        super::proxy::announce(server.addresses(), json)?;
+        proxy::announce(server.addresses(), json)?;
         let viewers = server.viewers();
-        let _shown = status::show(
+        let ending = Ending::default();
+        let reload = file.map(|file| Reload::new(file, &[], reload::nothing()));
+        reload.as_ref().map(Reload::follow).transpose()?;
+        let _shown = service.show(
             "stream serve",
             server.addresses(),
+            Control::new(&ending, reload),
             move || serde_json::json!({ "viewers": viewers.list() }),
         );
         let mut signals = stop::Signals::new()?;
         tokio::select! {
             () = server.run(move |peer, served| drop(output::line(&account(peer, served, json)))) => {}
             (_, name) = signals.next() => tracing::info!("{name} received; ended"),
+            () = ending.requested() => tracing::info!("asked to end; ended"),
         }
         Ok(ExitCode::SUCCESS)
     })
@@ -183,7 +218,7 @@ fn account(peer: SocketAddr, served: &ServedTiles, json: bool) -> String {
     }
 }
 
-fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
+fn playing(arguments: &StreamPlayArguments) -> Result<(PlayConfig, Viewpoint)> {
     let paths = arguments.paths.paths()?;
     let locals: Vec<String> = paths.iter().map(PathConfig::local_name).collect();
     let locals: Vec<&str> = locals.iter().map(String::as_str).collect();
@@ -192,9 +227,14 @@ fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
     let config = PlayConfig { transport, paths };
     let mut viewer = arguments.viewer.config(arguments.seconds)?;
     viewer.record = arguments.report.is_some();
-    let viewpoint = Viewpoint::new(viewer)?;
+    Ok((config, Viewpoint::new(viewer)?))
+}
+
+fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
+    let (config, viewpoint) = playing(arguments)?;
+    let service = &arguments.service;
     if let Some(keep) = &arguments.keep {
-        let kept = super::proxy::runtime()?.block_on(viewpoint.keep(&config, keep))?;
+        let kept = proxy::runtime(service.log_format)?.block_on(viewpoint.keep(&config, keep))?;
         output::line(&serde_json::to_string(&kept)?)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -203,17 +243,17 @@ fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
     }
     let began = std::time::Instant::now();
     let mut progress = Progress::new();
-    let doing = status::Doing::default();
+    let doing = Doing::default();
     let mut report = |share: f64, text: &str| {
         progress.at(share, text);
         doing.at(share, text);
     };
     let named: Vec<String> = config.paths.iter().map(ToString::to_string).collect();
     let viewing = viewpoint.view(&config, arguments.reference.as_deref(), &mut report);
-    let mut viewed = super::proxy::runtime()?.block_on(async {
+    let mut viewed = proxy::runtime(service.log_format)?.block_on(async {
         keys::say(config.transport.common.as_ref().map(|common| &common.keys));
-        let _shown = doing.show("stream play", named.into());
-        viewing.await
+        let _shown = doing.show(service.begin()?, "stream play", named.into());
+        anyhow::Ok(viewing.await?)
     })?;
     progress.end();
     if let Some(path) = &arguments.report {

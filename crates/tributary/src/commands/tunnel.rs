@@ -2,9 +2,11 @@
 //! the end; the other one has the session, and no privileges but the right to mark its sockets.
 
 use super::exec::{Signals, code};
-use super::{proxy, status, stop};
+use super::{proxy, stop};
 use crate::cli::{Switch, TunnelArguments, TunnelCommand};
 use crate::keys;
+use crate::service::ending::Ending;
+use crate::service::{Control, log};
 use anyhow::{Context, Result, bail};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::os::fd::OwnedFd;
@@ -35,7 +37,7 @@ pub(crate) fn run(arguments: &TunnelArguments) -> Result<ExitCode> {
     let settings = settings(arguments)?;
     // What is wrong with them is said before anything is changed.
     paths(arguments)?;
-    proxy::start_log(proxy::LOG)?;
+    log::start(log::LEVEL, arguments.session.service.log_format)?;
     let tunnel = Tunnel::prepare(settings)?;
     let (channel, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
@@ -102,20 +104,23 @@ pub(crate) fn session(arguments: &TunnelArguments) -> Result<ExitCode> {
     let of_paths = proxy::needs_of_paths(&config.connect.paths);
     let user = session.user.user.as_deref();
     let privileges = Privileges::new(user, proxy::needs(&config.connect.common).and(of_paths))?;
-    privileges.begin(Needs::default())?;
+    privileges.begin(Needs::of_ports(&session.service.metrics()))?;
     // Only now: a change of user clears it.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
         .map_err(std::io::Error::from)?;
     let drain = Duration::from_secs(session.drain);
-    proxy::until_stopped(&privileges, async {
+    proxy::until_stopped(&privileges, session.service.log_format, async {
         keys::say(Some(&config.connect.common.keys));
+        let service = session.service.begin()?;
         let mut forwarder = Forwarder::bind(config).await?;
         forwarder.serve_redirected(Redirected { listeners, names, device: Some(device) })?;
         privileges.finish()?;
         channel::send(&channel, UP, &[]).context("the process that made the tunnel has ended")?;
         tracing::info!("the tunnel is up");
-        let _shown = status::show_proxy("tunnel", &forwarder.addresses(), forwarder.watch());
-        stop::run(|stopped| forwarder.run_until(async { drop(stopped.await) }, drain)).await
+        let ending = Ending::default();
+        let control = Control::new(&ending, None);
+        let _shown = service.show_proxy("tunnel", &forwarder.addresses(), control, forwarder.watch());
+        stop::run(&ending, |stopped| forwarder.run_until(async { drop(stopped.await) }, drain)).await
     })
 }
 

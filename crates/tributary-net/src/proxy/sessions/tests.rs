@@ -136,7 +136,9 @@ fn without_subflow() -> (Session, Sessions, tokio::sync::mpsc::UnboundedReceiver
     let common = crate::config::Common::new(crate::key::Key::from_bytes([3; 32]));
     let config = ConnectConfig { paths: Vec::new(), common, timeout: Duration::from_secs(600) };
     let shown = Watch::new(None);
-    let mut keeper = Keeper { config, log: None, shown: shown.clone(), tell, hurry, was_up: true };
+    let (paths, wanted) = watch::channel(Vec::new());
+    let shown_by_keeper = shown.clone();
+    let mut keeper = Keeper { config, wanted, log: None, shown: shown_by_keeper, tell, hurry, was_up: true };
     let kept = session.clone();
     let task = tokio::spawn(async move { drop(keeper.until_doubt(&kept).await) }).abort_handle();
     let sessions = Sessions {
@@ -144,6 +146,7 @@ fn without_subflow() -> (Session, Sessions, tokio::sync::mpsc::UnboundedReceiver
         waiting,
         places: Shares::new(MOST_WAITING),
         patience: Duration::from_secs(600),
+        paths: Arc::new(paths),
         task,
         shown,
         log: None,

@@ -1,8 +1,9 @@
 //! `tributary dash play`.
 
-use super::super::{proxy, status};
+use super::super::proxy;
 use crate::keys::{self, ClientKeys};
 use crate::paths;
+use crate::service::{Doing, ServiceArguments};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -100,16 +101,24 @@ pub(crate) struct PlayArguments {
     /// Write an HTML page with plots to this file
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    #[command(flatten)]
+    service: ServiceArguments,
     /// Print the whole record as one JSON object
     #[arg(long)]
     json: bool,
 }
 
-pub(super) fn run(arguments: PlayArguments) -> Result<ExitCode> {
+/// Checks what can be checked before the command starts.
+pub(super) fn check(arguments: &PlayArguments) -> Result<()> {
+    arguments.service.check()?;
+    config(arguments).map(drop)
+}
+
+fn config(arguments: &PlayArguments) -> Result<(ClientConfig, Option<Keys>)> {
     let keys = arguments.keys.load()?;
     let config = ClientConfig {
         url: arguments.url.clone(),
-        transport: transport(&arguments, keys.clone())?,
+        transport: transport(arguments, keys.clone())?,
         rule: arguments.rule.clone(),
         settings: Settings {
             capacity: Duration::from_secs(arguments.buffer),
@@ -119,17 +128,23 @@ pub(super) fn run(arguments: PlayArguments) -> Result<ExitCode> {
         most: arguments.seconds.map(Duration::from_secs),
         save: arguments.save.clone(),
     };
+    Ok((config, keys))
+}
+
+pub(super) fn run(arguments: PlayArguments) -> Result<ExitCode> {
+    let (config, keys) = config(&arguments)?;
     let began = std::time::Instant::now();
     let mut progress = Progress::new();
-    let doing = status::Doing::default();
+    let doing = Doing::default();
     let mut watch = |playback: &PlaybackState| {
         progress.at(share(playback), &words(playback));
         doing.at(share(playback), &words(playback));
     };
-    let outcome = proxy::runtime()?.block_on(async {
+    let service = &arguments.service;
+    let outcome = proxy::runtime(service.log_format)?.block_on(async {
         keys::say(keys.as_ref());
-        let _shown = doing.show("dash play", arguments.url.clone().into());
-        client::play(config, &mut watch).await
+        let _shown = doing.show(service.begin()?, "dash play", arguments.url.clone().into());
+        anyhow::Ok(client::play(config, &mut watch).await?)
     })?;
     progress.end();
     // Bits that the paths could carry in the whole session.

@@ -4,7 +4,6 @@
 //! machine cannot read them; a request that names another host (DNS rebinding) or comes from a page of another origin is
 //! refused. The page is one file made from `web/`, and its policy allows requests to this server only.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -15,21 +14,14 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Mutex, Semaphore};
+use tokio::net::TcpListener;
+use tokio::sync::Mutex;
 use tributary_cli::output;
 
-use super::places;
+use crate::service::{http, sockets};
 
 const PAGE: &str = include_str!("dashboard.html");
-/// Connections at a time; a browser opens up to six for a page.
-const CONNECTIONS: usize = 64;
-/// Time for the head of a request.
-const HEAD: Duration = Duration::from_secs(10);
 /// Several pages share an answer of this age.
 const FRESH: Duration = Duration::from_millis(500);
 
@@ -55,7 +47,12 @@ pub(super) fn run(address: SocketAddr, json: bool) -> Result<ExitCode> {
         if !json {
             open(&url);
         }
-        serve(listener, site).await
+        http::serve(listener, move |request| {
+            let site = site.clone();
+            async move { site.answer(request).await }
+        })
+        .await;
+        Ok(ExitCode::SUCCESS)
     })
 }
 
@@ -70,33 +67,6 @@ fn open(url: &str) {
     if let Ok(mut child) = command.spawn() {
         std::thread::spawn(move || child.wait());
     }
-}
-
-async fn serve(listener: TcpListener, site: Arc<Site>) -> Result<ExitCode> {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let place = places.clone().acquire_owned().await?;
-        let Ok((tcp, _)) = listener.accept().await else {
-            tokio::time::sleep(FRESH).await;
-            continue;
-        };
-        let site = site.clone();
-        tokio::spawn(async move {
-            connection(tcp, &site).await;
-            drop(place);
-        });
-    }
-}
-
-async fn connection(tcp: TcpStream, site: &Site) {
-    let service =
-        service_fn(|request: Request<Incoming>| async { Ok::<_, Infallible>(site.answer(request).await) });
-    // A request that is not HTTP ends its connection.
-    let _ = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
-        .serve_connection(TokioIo::new(tcp), service)
-        .await;
 }
 
 #[derive(Debug)]
@@ -185,7 +155,7 @@ impl Site {
         {
             return Ok(answer.clone());
         }
-        let programs = tokio::task::spawn_blocking(|| super::ask_all(&places::places())).await?;
+        let programs = tokio::task::spawn_blocking(sockets::ask_all).await?;
         let answer = Bytes::from(serde_json::json!({ "programs": programs }).to_string());
         *known = Some((Instant::now(), answer.clone()));
         Ok(answer)

@@ -20,7 +20,7 @@ fn radio(path: &Value) -> &str {
 }
 
 /// A summary of all sessions in one line.
-pub(super) fn summary(snapshot: &Value) -> String {
+pub(crate) fn summary(snapshot: &Value) -> String {
     let sessions = list(snapshot, "sessions");
     if sessions.is_empty() {
         return "no session".to_owned();
@@ -57,7 +57,7 @@ pub(super) fn summary(snapshot: &Value) -> String {
 }
 
 /// A program as a table.
-pub(super) fn table(program: &Value) -> String {
+pub(crate) fn table(program: &Value) -> String {
     let mut text = format!("{} (pid {})", word(program, "role"), program["pid"]);
     if let Some(name) = program["program"].as_str() {
         text += &format!(" running {name}");

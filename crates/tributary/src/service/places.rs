@@ -16,22 +16,22 @@ use tributary_cli::private;
 
 /// A directory for sockets, which may not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SocketDirectory(PathBuf);
+pub(crate) struct SocketDirectory(PathBuf);
 
 impl SocketDirectory {
     #[cfg(test)]
-    pub(super) fn at(directory: &Path) -> Self {
+    pub(crate) fn at(directory: &Path) -> Self {
         Self(directory.to_owned())
     }
 
     /// Makes it if it does not exist.
-    pub(super) fn make(&self) -> Result<&Path> {
+    pub(crate) fn make(&self) -> Result<&Path> {
         private::make(&self.0).map_err(way_out)?;
         Ok(&self.0)
     }
 
     /// The directory, if it exists.
-    pub(super) fn existing(&self) -> Result<Option<&Path>> {
+    pub(crate) fn existing(&self) -> Result<Option<&Path>> {
         if !self.0.exists() {
             return Ok(None);
         }
@@ -41,7 +41,7 @@ impl SocketDirectory {
 }
 
 /// The places of this user.
-pub(super) fn places() -> Vec<SocketDirectory> {
+pub(crate) fn places() -> Vec<SocketDirectory> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let user = private::user();
     let login = Path::new("/run/user").join(user.to_string());
