@@ -5,14 +5,19 @@
 //!
 //! - `TRIBUTARY_RUNTIME_DIR`, if set, is the only place.
 //! - root: `/run/tributary`; others: `/run/user/UID/tributary`, if that user directory exists.
+//! - root looks in `/run/tributary-services/*`, too, where systemd makes a directory for each unit with a user of its own.
 //! - everybody: `/tmp/tributary-UID`, whatever `TMPDIR` is, and `$XDG_RUNTIME_DIR/tributary`, if set.
 //!
 //! Each directory must belong to the user and be closed to others, because another user could replace the sockets.
 
 use anyhow::Result;
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tributary_cli::private;
+
+/// Where systemd makes directories for units (`RuntimeDirectory=`); only root can.
+const SERVICES: &str = "/run/tributary-services";
 
 /// A directory for sockets, which may not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,9 +40,28 @@ impl SocketDirectory {
         if !self.0.exists() {
             return Ok(None);
         }
-        private::check(&self.0, private::user()).map_err(way_out)?;
+        // A unit's directory is the unit's user's. Root trusts its place, which only root can write to.
+        if self.0.parent() != Some(Path::new(SERVICES)) || private::user() != 0 {
+            private::check(&self.0, private::user()).map_err(way_out)?;
+        }
         Ok(Some(&self.0))
     }
+}
+
+/// The places of this user's programs, and for root those of units.
+pub(crate) fn places_to_look() -> Vec<SocketDirectory> {
+    let mut all = places();
+    let is_named = std::env::var_os("TRIBUTARY_RUNTIME_DIR").is_some_and(|name| !name.is_empty());
+    if private::user() == 0 && !is_named && only_root_writes(Path::new(SERVICES)) {
+        let units = std::fs::read_dir(SERVICES).into_iter().flatten().flatten();
+        all.extend(units.map(|unit| SocketDirectory(unit.path())));
+    }
+    all
+}
+
+fn only_root_writes(directory: &Path) -> bool {
+    std::fs::symlink_metadata(directory)
+        .is_ok_and(|made| made.is_dir() && made.uid() == 0 && made.mode() & 0o022 == 0)
 }
 
 /// The places of this user.
@@ -102,6 +126,17 @@ mod tests {
         assert_eq!(names(own), ["/run/tributary", "/tmp/tributary-7", "/x/tributary"]);
         let only = choose((Some("/only".into()), Some("/x".into())), root(), login(), temporary());
         assert_eq!(names(only), ["/only"]);
+    }
+
+    #[test]
+    fn a_place_that_others_can_write_to_is_not_trusted() {
+        let directory = tempfile::tempdir().unwrap();
+        let set = |mode| std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(mode)).unwrap();
+        set(0o755);
+        assert_eq!(only_root_writes(directory.path()), private::user() == 0);
+        set(0o777);
+        assert!(!only_root_writes(directory.path()));
+        assert!(!only_root_writes(Path::new("/proc/self/exe")), "no directory");
     }
 
     #[test]

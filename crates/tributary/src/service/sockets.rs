@@ -49,7 +49,7 @@ fn is_left(path: &Path) -> bool {
 /// State of every running program of this user, each once. Sockets without a server are removed; a program that does not
 /// answer is named on standard error.
 pub(crate) fn ask_all() -> Vec<Value> {
-    ask_all_in(&places::places())
+    ask_all_in(&places::places_to_look())
 }
 
 fn ask_all_in(places: &[SocketDirectory]) -> Vec<Value> {
@@ -58,7 +58,7 @@ fn ask_all_in(places: &[SocketDirectory]) -> Vec<Value> {
 
 /// The running programs of this user with their state, each once.
 pub(crate) fn programs() -> Vec<(Value, Connection)> {
-    programs_in(&places::places())
+    programs_in(&places::places_to_look())
 }
 
 fn programs_in(places: &[SocketDirectory]) -> Vec<(Value, Connection)> {
