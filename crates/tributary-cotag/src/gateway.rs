@@ -107,6 +107,12 @@ impl Gateway {
         self.queue.len()
     }
 
+    /// Bytes of the packets waiting to be sent.
+    #[must_use]
+    pub fn waiting_bytes(&self) -> usize {
+        self.queue.bytes()
+    }
+
     /// The counters.
     #[must_use]
     pub fn counters(&self) -> Counters {

@@ -16,15 +16,21 @@ pub(super) struct Queue {
     high: VecDeque<Waiting>,
     low: VecDeque<Waiting>,
     limit: usize,
+    bytes: usize,
 }
 
 impl Queue {
     pub(super) fn new(limit: usize) -> Self {
-        Self { high: VecDeque::new(), low: VecDeque::new(), limit }
+        Self { high: VecDeque::new(), low: VecDeque::new(), limit, bytes: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
         self.high.len() + self.low.len()
+    }
+
+    /// Bytes of the waiting packets.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Whether a high-priority packet waits.
@@ -38,10 +44,11 @@ impl Queue {
         let mut dropped = 0;
         if self.len() >= self.limit {
             dropped = 1;
-            if !high || self.low.pop_back().is_none() {
-                return 1;
-            }
+            let newest = if high { self.low.pop_back() } else { None };
+            let Some(newest) = newest else { return 1 };
+            self.bytes -= newest.bytes.len();
         }
+        self.bytes += packet.bytes.len();
         if high {
             self.high.push_back(packet)
         } else {
@@ -55,26 +62,34 @@ impl Queue {
     /// block low-priority ones.
     pub(super) fn pop(&mut self, spare: bool, may: impl Fn(u32) -> bool) -> Option<(bool, Waiting)> {
         let ready = |queue: &VecDeque<Waiting>| queue.front().is_some_and(|front| may(front.label));
-        if ready(&self.high) {
-            return self.high.pop_front().map(|packet| (true, packet));
-        }
-        if !spare || !ready(&self.low) {
+        let (high, packet) = if ready(&self.high) {
+            (true, self.high.pop_front()?)
+        } else if spare && ready(&self.low) {
+            (false, self.low.pop_front()?)
+        } else {
             return None;
-        }
-        self.low.pop_front().map(|packet| (false, packet))
+        };
+        self.bytes -= packet.bytes.len();
+        Some((high, packet))
     }
 
     /// Drops packets for whose label `stays` is false. Returns their number.
     pub(super) fn retain(&mut self, stays: impl Fn(u32) -> bool) -> u64 {
-        let before = self.high.len();
-        self.high.retain(|packet| stays(packet.label));
-        (before - self.high.len()) as u64 + self.retain_low(stays)
+        Self::keep(&mut self.high, &mut self.bytes, &stays) + self.retain_low(stays)
     }
 
     /// As [`retain`](Self::retain), for low-priority packets only.
     pub(super) fn retain_low(&mut self, stays: impl Fn(u32) -> bool) -> u64 {
-        let before = self.low.len();
-        self.low.retain(|packet| stays(packet.label));
-        (before - self.low.len()) as u64
+        Self::keep(&mut self.low, &mut self.bytes, stays)
+    }
+
+    fn keep(queue: &mut VecDeque<Waiting>, bytes: &mut usize, stays: impl Fn(u32) -> bool) -> u64 {
+        let before = queue.len();
+        queue.retain(|packet| {
+            let is_kept = stays(packet.label);
+            *bytes -= if is_kept { 0 } else { packet.bytes.len() };
+            is_kept
+        });
+        (before - queue.len()) as u64
     }
 }

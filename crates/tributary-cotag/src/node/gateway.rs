@@ -6,18 +6,20 @@ use crate::flows::FlowTable;
 use crate::gateway::Gateway;
 use crate::message::HopMessage;
 use crate::pace::{Pace, in_time};
+use crate::queue::{Queue, Waiting};
 use crate::{Config, Counters};
 use bytes::Bytes;
 use core::time::Duration;
 use std::collections::VecDeque;
 use tributary_types::Instant;
 
-/// Limit of queued packets, as time at the links' measured rate, within bounds.
+/// Limit of the queue, as time at the links' measured rate.
 const QUEUE: Duration = Duration::from_millis(30);
+/// Bounds of the limit, in packets of the largest size. Small packets count by their bytes, as the links do.
 const LEAST_QUEUE: usize = 256;
-/// The limit while no rate is known, as before the first burst that fills a link.
-const FIRST_QUEUE: usize = 1024;
 const MOST_QUEUE: usize = 4096;
+/// The lower bound while no rate is known, as before the first burst that fills a link.
+const FIRST_QUEUE: usize = 1024;
 /// How long packets wait for room at any access point.
 const LONGEST: Duration = Duration::from_secs(1);
 
@@ -36,7 +38,7 @@ pub struct GatewayNode {
     /// When an access point last had room, or nothing waited.
     open_at: Instant,
     /// Packets that are not coded, by access point, and the access point of each flow.
-    plain: Vec<VecDeque<Bytes>>,
+    plain: Vec<Queue>,
     flows: FlowTable,
     buffer: PacketBuffer,
 }
@@ -53,7 +55,7 @@ impl GatewayNode {
             returned: VecDeque::new(),
             returns: 0,
             open_at: Instant::ZERO,
-            plain: (0..points).map(|_| VecDeque::new()).collect(),
+            plain: (0..points).map(|_| Queue::new(usize::MAX)).collect(),
             flows: FlowTable::default(),
             buffer: PacketBuffer::default(),
         }
@@ -83,19 +85,21 @@ impl GatewayNode {
         self.machine.label()
     }
 
-    /// Most packets that may wait.
+    /// Most bytes that may wait.
     fn queue(&self, hops: &[impl HopEnd]) -> usize {
         let paces = || hops.iter().map(|hop| hop.control().pace());
-        let packets = in_time(paces().map(Pace::rate).sum(), QUEUE) / self.link_mtu;
         let least = if paces().any(Pace::is_rate_known) { LEAST_QUEUE } else { FIRST_QUEUE };
-        (packets as usize).clamp(least, MOST_QUEUE)
+        let packet = self.link_mtu as usize;
+        let bytes = in_time(paces().map(Pace::rate).sum(), QUEUE) as usize;
+        bytes.clamp(least * packet, MOST_QUEUE * packet)
     }
 
     /// Takes a packet of flow `flow` for the device. Returns whether there was a place for it.
     pub fn handle_packet(&mut self, now: Instant, flow: u64, packet: &[u8], hops: &[impl HopEnd]) -> bool {
         let limit = self.queue(hops);
         if self.is_coded {
-            let has_place = self.returned.len() + self.machine.waiting() < limit;
+            let returned = self.returned.len() * self.link_mtu as usize;
+            let has_place = returned + self.machine.waiting_bytes() < limit;
             if has_place {
                 self.machine.handle_packet(now, flow, packet);
             }
@@ -103,8 +107,8 @@ impl GatewayNode {
         }
         let lively = |point: &usize| hops[*point].control().is_lively(now);
         match self.flows.route(now, flow, (0..hops.len()).filter(lively)) {
-            Some(point) if self.plain[point].len() < limit => {
-                self.plain[point].push_back(self.buffer.copy(packet));
+            Some(point) if self.plain[point].bytes() < limit => {
+                self.plain[point].push(true, Waiting { label: 0, bytes: self.buffer.copy(packet) });
                 true
             }
             _ => false,
@@ -132,7 +136,7 @@ impl GatewayNode {
         self.returned.retain(|(over, _)| now < *over);
         for (hop, plain) in hops.iter().zip(&mut self.plain) {
             if hop.control().is_gone(now) {
-                plain.clear();
+                plain.retain(|_| false);
             }
         }
         if self.machine.waiting() == 0 || hops.iter().any(|hop| hop.control().has_room(self.link_mtu)) {
@@ -146,9 +150,9 @@ impl GatewayNode {
     pub fn transmit(&mut self, now: Instant, hops: &mut [impl HopEnd]) {
         for (hop, plain) in hops.iter_mut().zip(&mut self.plain) {
             while hop.control().has_room(self.link_mtu)
-                && let Some(packet) = plain.pop_front()
+                && let Some((_, packet)) = plain.pop(false, |_| true)
             {
-                hop.send(now, &HopMessage::Plain(&packet), true);
+                hop.send(now, &HopMessage::Plain(&packet.bytes), true);
             }
             if !self.is_coded {
                 hop.control_mut().on_pause(self.link_mtu);

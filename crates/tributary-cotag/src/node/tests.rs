@@ -99,6 +99,38 @@ fn small_bursts_do_not_shorten_the_queue_for_a_larger_one() {
     }
 }
 
+/// The queue is 30 ms of the links' rate, so its limit is bytes: at least 256 of the largest packets, or more small ones.
+#[test]
+fn small_packets_count_by_their_bytes() {
+    let gateway = |mode| GatewayNode::new(config(mode), 1, 2, MTU);
+    let plain = gateway(Mode::Systematic).without_coding();
+    for mut gateway in [gateway(Mode::Systematic), gateway(Mode::Paper), plain] {
+        let (mut hops, mut now) = ([End::new(false), End::new(false)], START);
+        hops.iter_mut().for_each(|hop| hop.hear(now, 50_000));
+        // More than both links take, so that their rate is known afterwards: about 5 MB a second.
+        for flow in 0..200 {
+            gateway.handle_packet(now, flow, &[7; 1300], &hops);
+        }
+        for _ in 0..20 {
+            gateway.handle_timeout(now, &hops);
+            gateway.transmit(now, &mut hops);
+            now += Duration::from_millis(10);
+            hops.iter_mut().for_each(|hop| hop.hear(now, 50_000));
+        }
+        assert!(hops.iter().any(|hop| hop.control.pace().is_rate_known()), "{gateway:?}");
+        let taken = (0..400).filter(|flow| gateway.handle_packet(now, *flow, &[7; 100], &hops)).count();
+        assert_eq!(taken, 400, "{gateway:?}");
+        // Large ones. What belongs to an open cohort of the paper's mode does not wait yet.
+        let mut taken = [0, 0];
+        for taken in &mut taken {
+            now += Duration::from_millis(10);
+            gateway.handle_timeout(now, &hops);
+            *taken = (0..500).filter(|_| gateway.handle_packet(now, 1, &[7; 1400], &hops)).count();
+        }
+        assert!(taken[0] >= 200 && taken[0] + taken[1] <= 500, "{taken:?}: {gateway:?}");
+    }
+}
+
 #[test]
 fn packets_for_which_nobody_has_room_are_dropped_in_the_end() {
     for mode in [Mode::Systematic, Mode::Paper] {
