@@ -10,205 +10,15 @@ use core::time::Duration;
 
 use tributary_types::{Instant, PathId};
 
+use known::Known;
+
+mod decision;
+mod known;
 mod settings;
 pub mod switching;
 
+pub use decision::{Conditions, Decided, Decision, PathReport, Reason, Transport};
 pub use settings::{LOSS_MEMORY, LOSS_SAMPLES, REMOVALS_APART, RTT_MEMORY, SEGMENT_BITS, Settings, Several};
-
-/// What the controller and the transport report of a path.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PathReport {
-    /// The path.
-    pub path: PathId,
-    /// Mean RTT; `None` when it cannot be reached.
-    pub rtt: Option<Duration>,
-    /// Retransmissions on it since the session began.
-    pub retransmissions: u64,
-    /// Share of probes lost in each direction in the last five seconds, 0 to 1, without those lost while the queue was
-    /// long, because that is what playback itself does to a path; `None` while it is not known.
-    pub loss: Option<f64>,
-}
-
-impl PathReport {
-    /// A report without retransmissions and with unknown loss.
-    #[must_use]
-    pub fn new(path: PathId, rtt: Option<Duration>) -> Self {
-        Self { path, rtt, retransmissions: 0, loss: None }
-    }
-
-    /// An RTT in milliseconds as a controller reports it. `None` for an impossible value: not a number, not above
-    /// zero, or above one minute.
-    #[must_use]
-    pub fn rtt_from_millis(millis: f64) -> Option<Duration> {
-        let plausible = millis > 0.0 && millis <= 60_000.0;
-        plausible.then(|| Duration::from_secs_f64(millis / 1000.0))
-    }
-}
-
-/// Playback at the time of a decision.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Conditions {
-    /// Media in the play buffer.
-    pub level: Duration,
-    /// Throughput of the downloads, bit/s; `None` while it is not known.
-    pub throughput: Option<f64>,
-    /// Whether QUIC can be used.
-    pub udp: bool,
-}
-
-/// Transport of the media.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// TCP on the default route.
-    Tcp,
-    /// QUIC on one path.
-    Quic(PathId),
-    /// Multipath TCP on these paths.
-    Mptcp(Vec<PathId>),
-    /// Multipath QUIC on these paths.
-    MultipathQuic(Vec<PathId>),
-    /// A session on these paths.
-    Session(Vec<PathId>),
-}
-
-impl Transport {
-    /// Its paths; none for TCP, which follows the default route.
-    #[must_use]
-    pub fn paths(&self) -> &[PathId] {
-        match self {
-            Self::Tcp => &[],
-            Self::Quic(path) => core::slice::from_ref(path),
-            Self::Mptcp(paths) | Self::MultipathQuic(paths) | Self::Session(paths) => paths,
-        }
-    }
-}
-
-/// Reason of a decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// There is no controller, or it reports no usable path.
-    NoController,
-    /// UDP does not get through.
-    UdpBlocked,
-    /// Only one path is usable.
-    OnePath,
-    /// The RTT ratios of the paths in use are below the threshold.
-    Balanced,
-    /// The path's RTT is too far above the lowest.
-    Rtt,
-    /// The path retransmits too much.
-    Retransmissions,
-    /// Packets are lost on the path, or on all paths in use.
-    Loss,
-    /// Loss on the paths in use has ended.
-    LossEnded,
-    /// The path cannot be reached.
-    Unreachable,
-    /// The path is usable again.
-    Recovered,
-    /// One path is left and the play buffer is nearly empty.
-    BufferCritical,
-}
-
-/// Instruction to the driver.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// Begin with this transport.
-    Start(Transport),
-    /// Stop using a path; it stays monitored.
-    Remove(PathId),
-    /// Replace a path by another one.
-    Replace {
-        /// The path that leaves.
-        out: PathId,
-        /// The path that joins.
-        with: PathId,
-    },
-    /// Use a path again.
-    Add(PathId),
-    /// Abort the running request and continue over this transport.
-    Move(Transport),
-}
-
-/// A decision with its input.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Decided {
-    /// When.
-    pub at: Instant,
-    /// What to do.
-    pub decision: Decision,
-    /// Why.
-    pub reason: Reason,
-    /// The paths as they were reported.
-    pub paths: Vec<PathReport>,
-    /// The play buffer; zero at the start.
-    pub level: Duration,
-}
-
-/// State of a path in a running session.
-#[derive(Clone, Copy, Debug)]
-struct Known {
-    path: PathId,
-    used: bool,
-    /// When it was last taken into use or out of it; `None` for a path that was found since, which may join at once.
-    changed: Option<Instant>,
-    /// Retransmissions when the last path joined.
-    baseline: u64,
-    /// It was removed for its retransmissions or its loss.
-    suspected: bool,
-    /// Number of times that this happened.
-    suspicions: u32,
-    /// Number of removals in a row with less than [`REMOVALS_APART`] in use between.
-    removals: u32,
-    /// The last one was because it could not be reached.
-    was_out: bool,
-    /// Since when a suspected path shows no loss that would remove it.
-    clean: Instant,
-    /// Exponential mean of its loss.
-    loss: f64,
-    /// Since when it has been unreachable or its RTT too far above the lowest, without a break.
-    bad: Option<Instant>,
-    /// Least RTT in the present interval of [`RTT_MEMORY`], which began at this time, and in the one before.
-    least: (Instant, [Option<Duration>; 2]),
-}
-
-impl Known {
-    fn new(report: &PathReport, used: bool, changed: Option<Instant>) -> Self {
-        Self {
-            path: report.path,
-            used,
-            changed,
-            baseline: report.retransmissions,
-            suspected: false,
-            suspicions: 0,
-            // A path that is left out at the start was taken out of use.
-            removals: u32::from(!used && changed.is_some()),
-            was_out: false,
-            clean: changed.unwrap_or(Instant::ZERO),
-            loss: report.loss.unwrap_or(0.0),
-            bad: None,
-            least: (changed.unwrap_or(Instant::ZERO), [report.rtt, None]),
-        }
-    }
-
-    /// Least RTT of the last time.
-    fn least_rtt(&self) -> Option<Duration> {
-        self.least.1.iter().flatten().min().copied()
-    }
-
-    /// Takes in a report after `share` of [`LOSS_MEMORY`].
-    fn handle_report(&mut self, now: Instant, report: &PathReport, share: f64) {
-        // What is lost in an outage is not loss.
-        let loss = report.loss.filter(|_| report.rtt.is_some());
-        self.loss += share * (loss.unwrap_or(self.loss) - self.loss);
-        let (since, [present, before]) = &mut self.least;
-        // The queue of a path in use may be that of playback.
-        if !self.used && now.saturating_since(*since) >= RTT_MEMORY {
-            (*since, *before, *present) = (now, *present, None);
-        }
-        *present = [*present, report.rtt].into_iter().flatten().min();
-    }
-}
 
 /// A kind of transport over several paths, in the order of the loss for which it is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -523,7 +333,7 @@ impl Engine {
                 continue;
             };
             let reason = match report {
-                _ if !has_dwelt(known, now, self.settings.dwell) => continue,
+                _ if !known.has_dwelt(now, self.settings.dwell) => continue,
                 _ if is_bad => Reason::Rtt,
                 report if !carries_little(known, report) => continue,
                 report if lossy(report) => Reason::Loss,
@@ -557,7 +367,7 @@ impl Engine {
 
     fn may_join(&self, known: &Known, now: Instant) -> bool {
         let times = known.removals.saturating_sub(u32::from(known.was_out)).min(6);
-        has_dwelt(known, now, self.settings.dwell * times)
+        known.has_dwelt(now, self.settings.dwell * times)
     }
 
     /// A suspected path has been without much loss for long enough to be tried again.
@@ -606,10 +416,6 @@ impl Engine {
 
 fn report(paths: &[PathReport], path: PathId) -> Option<&PathReport> {
     paths.iter().find(|report| report.path == path)
-}
-
-fn has_dwelt(known: &Known, now: Instant, dwell: Duration) -> bool {
-    known.changed.is_none_or(|at| now.saturating_since(at) >= dwell)
 }
 
 fn is_reachable(report: &PathReport) -> bool {

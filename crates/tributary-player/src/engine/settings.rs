@@ -46,10 +46,12 @@ pub struct Settings {
     /// A removed path rejoins when its RTT ratio is below this share of `rtt_ratio`. Example: with 9 and 0.8 a path
     /// is removed above 9 and rejoins below 7.2.
     pub hysteresis: f64,
-    /// Least time between two changes of the same path, and the time for which a path must be unreachable or too distant before it
-    /// leaves, while the play buffer is not below `critical`: the transport gets over a shorter outage or queue by itself. A path rests for as many of these times, six at most, as it was
-    /// removed in a row with less than [`REMOVALS_APART`] in use between; after an outage for one less, so that a single
-    /// outage costs nothing after its end.
+    /// Least time between two changes of the same path. A path must also be unreachable or too distant for this time before it is
+    /// removed, unless the play buffer is below `critical`: the transport survives shorter outages by itself.
+    ///
+    /// A removed path waits for n of these times before it may join again. n is the number of removals in a row with less than
+    /// [`REMOVALS_APART`] in use between them, six at most. After an outage it is one less, so a path joins at the end of its
+    /// first outage.
     pub dwell: Duration,
     /// Play buffer below which a session on its last path moves to QUIC.
     pub critical: Duration,
