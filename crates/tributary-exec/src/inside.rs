@@ -8,8 +8,8 @@
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
-use std::os::fd::{AsFd, OwnedFd};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -19,21 +19,17 @@ use rustix::mount::MountPropagationFlags;
 use rustix::process::Signal;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use thiserror::Error;
-use tributary_tun::{Netlink, Tun};
+use tributary_tun::{Netlink, QUEUE, Tun};
 
 use crate::channel;
 use crate::nft::{self, NftError};
-use crate::outside::READY;
+use crate::sockets::Sockets;
+use crate::{ADDRESS, ADDRESS_6};
 
 /// The device.
 const DEVICE: &str = "tributary0";
 /// Ethernet's, which programs and protocols inside tunnels expect. Longer datagrams come in fragments.
 const MTU: u32 = 1500;
-/// Packets that may wait in the device.
-const QUEUE: u32 = 500;
-/// The program's own addresses: RFC 2544 and RFC 4193, used in no network that it could want to reach.
-const ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
-const ADDRESS_6: Ipv6Addr = Ipv6Addr::new(0xfd74, 0x7269, 0x6275, 0, 0, 0, 0, 1);
 /// Sockets of name services outside, which would resolve names there: systemd-resolved's and nscd's.
 const NAME_SERVICES: &[&str] = &["/run/systemd/resolve/io.systemd.Resolve", "/run/nscd/socket"];
 
@@ -122,27 +118,13 @@ fn prepare(channel: &OwnedFd) -> Result<(), EnterError> {
         .map_err(system("following the parent process"))?;
     let device = Tun::create(DEVICE, true);
     let has_ipv6 = set_network_up(device.is_ok())?;
-    let addresses = [Some(IpAddr::from(Ipv4Addr::LOCALHOST)), has_ipv6.then_some(Ipv6Addr::LOCALHOST.into())];
-    let (mut listeners, mut names) = (Vec::new(), Vec::new());
-    let (mut tcp, mut udp) = (0, 0);
-    for address in addresses.into_iter().flatten() {
-        // Both families share the port: a redirection keeps only the port.
-        let listener =
-            TcpListener::bind(SocketAddr::new(address, tcp)).map_err(system("listening inside"))?;
-        let socket = UdpSocket::bind(SocketAddr::new(address, udp)).map_err(system("listening inside"))?;
-        tcp = listener.local_addr().map_err(system("listening inside"))?.port();
-        udp = socket.local_addr().map_err(system("listening inside"))?.port();
-        listeners.push(listener);
-        names.push(socket);
-    }
+    let sockets = Sockets::listen(device.map_err(|error| error.to_string()), has_ipv6)
+        .map_err(system("listening inside"))?;
+    let (tcp, udp) = sockets.ports().map_err(system("listening inside"))?;
     redirect(tcp, udp)?;
     set_resolver().map_err(system("setting the resolver"))?;
     rustix::thread::clear_ambient_capability_set().map_err(system("giving up capabilities"))?;
-    let sockets = listeners.iter().map(AsFd::as_fd).chain(names.iter().map(AsFd::as_fd));
-    let descriptors: Vec<_> = sockets.chain(device.iter().map(AsFd::as_fd)).collect();
-    let missing = device.as_ref().err().map(ToString::to_string).unwrap_or_default();
-    channel::send(channel, &format!("{READY} {}\n{missing}", listeners.len()), &descriptors)
-        .map_err(system("sending the sockets"))
+    sockets.send(channel).map_err(system("sending the sockets"))
 }
 
 /// Network and mount namespaces; with a user namespace if that is needed for permission. The user stays the same.

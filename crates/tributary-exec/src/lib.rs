@@ -12,6 +12,16 @@ pub mod channel;
 mod inside;
 pub mod nft;
 mod outside;
+mod sockets;
 
 pub use inside::{EnterError, enter};
-pub use outside::{Program, Sockets, StartError, forward_interrupts, signal};
+pub use outside::{Program, StartError, forward_interrupts, signal};
+pub use sockets::Sockets;
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Addresses of this machine or program on a device: RFC 2544 and RFC 4193, used in no network that an application could want
+/// to reach.
+pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+/// As [`ADDRESS`].
+pub const ADDRESS_6: Ipv6Addr = Ipv6Addr::new(0xfd74, 0x7269, 0x6275, 0, 0, 0, 0, 1);

@@ -1,24 +1,16 @@
 //! The process that starts the program and holds the namespace's sockets.
 
 use std::ffi::OsString;
-use std::io::{
-    self,
-    ErrorKind::{BrokenPipe, ConnectionReset},
-};
-use std::net::{TcpListener, UdpSocket};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, Signal};
 use thiserror::Error;
-use tributary_tun::Tun;
 
 use crate::channel;
-
-/// First word of the message with the descriptors: the number of listeners follows, and in the next line why there is no
-/// device, or nothing. Other messages are errors.
-pub(crate) const READY: &str = "ready";
+use crate::sockets::Sockets;
 
 /// Why the program was not started.
 #[derive(Debug, Error)]
@@ -29,17 +21,6 @@ pub enum StartError {
     /// Another step failed.
     #[error("starting the program: {0}")]
     System(#[from] io::Error),
-}
-
-/// Sockets and device of the namespace, made inside it.
-#[derive(Debug)]
-pub struct Sockets {
-    /// Connections to any destination are redirected to them.
-    pub listeners: Vec<TcpListener>,
-    /// Questions to DNS servers are redirected to them.
-    pub names: Vec<UdpSocket>,
-    /// The TUN device with all other packets; or why there is none, so that datagrams are refused.
-    pub device: Result<Tun, String>,
 }
 
 /// A program whose namespace is ready, and that waits to be let go.
@@ -66,23 +47,13 @@ impl Program {
         inside.stdin(Stdio::null());
         let program = Self { child, channel };
         let sent = channel::send(&program.channel, "stdin", &[rustix::stdio::stdin()]);
-        let (text, descriptors) = match sent.and_then(|()| channel::receive(&program.channel)) {
-            // The process has ended without having read that.
-            Err(error) if matches!(error.kind(), BrokenPipe | ConnectionReset) => Default::default(),
-            answer => answer?,
+        let ended = || "the process ended before it was ready".to_owned();
+        let sockets = match sent.and_then(|()| Sockets::receive(&program.channel)) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(ended()),
+            received => received?,
         };
-        let ready = text.strip_prefix(READY).and_then(|ready| ready.split_once('\n'));
-        let ready = ready.and_then(|(count, missing)| Some((count.trim().parse::<usize>().ok()?, missing)));
-        let Some((count, missing)) = ready else {
-            let text =
-                if text.is_empty() { "the process ended before it was ready".to_owned() } else { text };
-            return Err(StartError::Inside(text));
-        };
-        let mut descriptors = descriptors.into_iter();
-        let listeners = descriptors.by_ref().take(count).map(TcpListener::from).collect();
-        let names = descriptors.by_ref().take(count).map(UdpSocket::from).collect();
-        let device = descriptors.next().map(Tun::from).ok_or_else(|| missing.to_owned());
-        Ok((program, Sockets { listeners, names, device }))
+        let why = |said: String| StartError::Inside(if said.is_empty() { ended() } else { said });
+        Ok((program, sockets.map_err(why)?))
     }
 
     /// Lets the program begin.

@@ -17,6 +17,9 @@ const TUN_F_TSO_ECN: libc::c_uint = 0x08;
 const TUN_F_USO4: libc::c_uint = 0x20;
 const TUN_F_USO6: libc::c_uint = 0x40;
 
+/// Packets that may wait in a TUN device, as the kernel makes it.
+pub const QUEUE: u32 = 500;
+
 /// Why a TUN device could not be created.
 #[derive(Debug, Error)]
 pub enum TunError {

@@ -14,7 +14,7 @@ mod netlink;
 mod udp;
 
 pub use checksum::{fold, sum_of};
-pub use device::{Tun, TunError};
+pub use device::{QUEUE, Tun, TunError};
 pub use frame::{BUFFER, Frame, Malformed, Pool, Scratch, VIRTIO};
 pub use merge::Merger;
 pub use netlink::{

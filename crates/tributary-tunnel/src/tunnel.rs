@@ -1,29 +1,22 @@
 //! The tunnel's parts in their order: device, sockets, redirection; then rules, routes and the resolver. And the way back.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
-use std::os::fd::{AsFd, OwnedFd};
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{self as unix, UnixListener};
 
 use thiserror::Error;
-use tributary_exec::channel;
 use tributary_exec::nft::{self, NftError};
-use tributary_tun::{Netlink, Tun, TunError};
+use tributary_exec::{ADDRESS, ADDRESS_6, Sockets};
+use tributary_tun::{Netlink, QUEUE, Tun, TunError};
 
 use crate::selection::SelectionError;
 use crate::settings::Settings;
 use crate::{redirect, resolver, routes};
 
-/// The machine's addresses on the device, and the address of the resolver behind it: RFC 2544 and RFC 4193, used in no network that an
-/// application could want to reach.
-const ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
-const ADDRESS_6: Ipv6Addr = Ipv6Addr::new(0xfd74, 0x7269, 0x6275, 0, 0, 0, 0, 1);
+/// Address of the resolver behind the device, as [`ADDRESS`].
 const RESOLVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
-/// Packets that may wait in the device.
-const QUEUE: u32 = 500;
-/// First word of the message with the descriptors; the number of listeners follows.
-const GIVEN: &str = "given";
 
 /// Why there is no tunnel.
 #[derive(Debug, Error)]
@@ -64,23 +57,12 @@ fn lock() -> Result<UnixListener, TunnelError> {
     })
 }
 
-/// What the other process gets.
-#[derive(Debug)]
-pub struct Given {
-    /// To these listeners TCP connections are redirected.
-    pub listeners: Vec<TcpListener>,
-    /// To these sockets questions to DNS servers are redirected.
-    pub names: Vec<UdpSocket>,
-    /// All other packets.
-    pub device: Tun,
-}
-
 /// A tunnel. Dropping it takes everything back.
 #[derive(Debug)]
 pub struct Tunnel {
     settings: Settings,
     /// Until it is given away.
-    given: Option<Given>,
+    sockets: Option<Sockets>,
     has_ipv6: bool,
     /// Whether rules and routes stay at the end.
     holds: bool,
@@ -99,27 +81,22 @@ impl Tunnel {
         let device = Tun::create(&settings.device, true)?;
         take_back()?;
         let has_ipv6 = set_up(&settings).map_err(system("setting up the device"))?;
-        let (listeners, names) = sockets(has_ipv6).map_err(system("listening for redirected connections"))?;
-        let port = |address: io::Result<SocketAddr>| address.map(|address| address.port());
-        let ports = port(listeners[0].local_addr()).and_then(|tcp| Ok((tcp, port(names[0].local_addr())?)));
-        let ports = ports.map_err(system("listening for redirected connections"))?;
-        let given = Some(Given { listeners, names, device });
+        let listening = "listening for redirected connections";
+        let sockets = Sockets::listen(Ok(device), has_ipv6).map_err(system(listening))?;
+        let ports = sockets.ports().map_err(system(listening))?;
         // From here on dropping it takes the rules back.
-        let tunnel = Self { settings, given, has_ipv6, holds: false, _lock: lock };
+        let tunnel = Self { settings, sockets: Some(sockets), has_ipv6, holds: false, _lock: lock };
         nft::load(&redirect::rules(&tunnel.settings, ports)?)?;
         Ok(tunnel)
     }
 
-    /// Gives device and sockets to the process at the other end of the channel, which calls [`take`].
+    /// Gives device and sockets to the process at the other end of the channel, which calls [`Sockets::receive`].
     ///
     /// # Errors
     /// The system's, when it has ended.
     pub fn give(&mut self, channel: impl AsFd) -> io::Result<()> {
         // Closed here: they end with the other process.
-        let Given { listeners, names, device } = self.given.take().ok_or(io::ErrorKind::NotFound)?;
-        let sockets = listeners.iter().map(AsFd::as_fd).chain(names.iter().map(AsFd::as_fd));
-        let descriptors: Vec<_> = sockets.chain([device.as_fd()]).collect();
-        channel::send(channel, &format!("{GIVEN} {}", listeners.len()), &descriptors)
+        self.sockets.take().ok_or(io::ErrorKind::NotFound)?.send(channel)
     }
 
     /// Leads what is selected to the device, as far as the settings want it.
@@ -188,33 +165,4 @@ fn set_up(settings: &Settings) -> io::Result<bool> {
         tracing::debug!("{filter}: {error}");
     }
     Ok(netlink.add_address(device, ADDRESS_6.into(), 128).is_ok())
-}
-
-/// Listeners and sockets of both families. A redirection keeps only the port, so both share it.
-fn sockets(has_ipv6: bool) -> io::Result<(Vec<TcpListener>, Vec<UdpSocket>)> {
-    let addresses = [Some(IpAddr::from(Ipv4Addr::LOCALHOST)), has_ipv6.then_some(Ipv6Addr::LOCALHOST.into())];
-    let (mut listeners, mut names, mut tcp, mut udp) = (Vec::new(), Vec::new(), 0, 0);
-    for address in addresses.into_iter().flatten() {
-        let (listener, socket) = (TcpListener::bind((address, tcp))?, UdpSocket::bind((address, udp))?);
-        (tcp, udp) = (listener.local_addr()?.port(), socket.local_addr()?.port());
-        listeners.push(listener);
-        names.push(socket);
-    }
-    Ok((listeners, names))
-}
-
-/// Takes device and sockets from the process at the other end of the channel.
-///
-/// # Errors
-/// The system's; `UnexpectedEof` when the other process has ended.
-pub fn take(channel: &OwnedFd) -> io::Result<Given> {
-    let (text, descriptors) = channel::receive(channel)?;
-    let count = text.strip_prefix(GIVEN).and_then(|count| count.trim().parse::<usize>().ok());
-    let mut descriptors = descriptors.into_iter();
-    let mut take = |count: usize| descriptors.by_ref().take(count).collect::<Vec<OwnedFd>>();
-    let count = count.ok_or(io::ErrorKind::UnexpectedEof)?;
-    let listeners = take(count).into_iter().map(TcpListener::from).collect();
-    let names = take(count).into_iter().map(UdpSocket::from).collect();
-    let device = descriptors.next().ok_or(io::ErrorKind::UnexpectedEof)?.into();
-    Ok(Given { listeners, names, device })
 }

@@ -294,13 +294,11 @@ pub(super) fn read_datagram(datagram: &[u8]) -> Option<(Destination, &[u8])> {
     is_whole.then(|| (destination, &datagram[end..]))
 }
 
-/// A datagram for an application, with its source in front.
-pub(super) fn write_datagram(source: &Destination, payload: &[u8]) -> Vec<u8> {
-    let mut datagram = Vec::with_capacity(6 + 255 + payload.len());
-    datagram.extend_from_slice(&[0, 0, 0]);
-    push_address(&mut datagram, source);
-    datagram.extend_from_slice(payload);
-    datagram
+/// Appends a datagram for an application, with its source in front.
+pub(super) fn write_datagram(out: &mut Vec<u8>, source: &Destination, payload: &[u8]) {
+    out.extend_from_slice(&[0, 0, 0]);
+    push_address(out, source);
+    out.extend_from_slice(payload);
 }
 
 /// RFC 1928 §5: type, address, port.

@@ -2,51 +2,40 @@
 
 mod destinations;
 mod rules;
+mod targets;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use thiserror::Error;
-use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
-use destinations::{Asker, DestinationError, Destinations, SessionNames};
-use rules::{Rules, find};
+use destinations::{DestinationError, SessionNames};
+use rules::Rules;
+use targets::{Client, FlowTo, OpenError, Opened, Targets, udp_unreachable};
 
 pub use rules::ServeRules;
 
 use super::drain::{self, Drain, Drained, Ticket};
 use super::event_log::{EventLog, EventLogConfig};
 use super::intake;
-use super::relay::{
-    self, CODE_ENDING, CODE_NO_MEMORY, CODE_NOT_ALLOWED, CODE_REFUSED, CODE_UNKNOWN_TARGET, CODE_UNREACHABLE,
-    Peer,
-};
-use super::target::{Head, HeadError, Target, TargetName};
-use super::throttle::{Throttle, Throttles};
+use super::relay::{self, CODE_ENDING, CODE_REFUSED, Peer};
+use super::target::Target;
 use super::udp;
-use super::watch::{DestinationOpen, Watch};
+use super::watch::Watch;
 use super::{PriorityRules, ProxyError};
 use crate::allow::AllowRules;
 use crate::budget::Budget;
-use crate::clients::{self, Clients};
 use crate::config::ListenConfig;
-use crate::destination::Destination;
 use crate::flow::Flow;
-use crate::identity::PublicKey;
 use crate::listener::{self, Listener};
-use crate::places::{Full, Shares, Source};
-use crate::rate_limited::RateLimited;
+use crate::places::Source;
 use crate::session::Session;
 use crate::shared::{CODE_REPLACED, CODE_REVOKED};
 use crate::sockopt;
 use crate::stream::Stream;
-
-/// Time for a stream's head to arrive, and for a target to accept a connection.
-const CONNECT: Duration = Duration::from_secs(10);
 
 /// Number of connections to targets when the limit of descriptors is unknown.
 const FEW_TARGETS: usize = 512;
@@ -96,25 +85,6 @@ pub struct Server {
     log: Option<EventLog>,
 }
 
-/// The targets that streams are connected to.
-#[derive(Debug)]
-struct Targets {
-    rules: RwLock<Arc<Rules>>,
-    /// Time limit for a target to accept a connection.
-    within: Duration,
-    /// Log of all failures but those of a target.
-    unknown: RateLimited,
-    destinations: Destinations,
-    not_allowed: RateLimited,
-    /// The list of clients, if each has a key of its own.
-    clients: Option<Clients>,
-    throttles: Throttles,
-    /// For the status: the destinations of open connections.
-    watch: Watch,
-    /// Connections to targets, shared by session and by client address.
-    places: Shares,
-}
-
 /// Changes a running server. It does not keep the server running.
 #[derive(Clone, Debug)]
 pub struct ServerControl {
@@ -134,9 +104,7 @@ impl ServerControl {
     /// # Errors
     /// [`ProxyError`]: a wrong setting; nothing is changed then.
     pub fn replace_rules(&self, rules: ServeRules) -> Result<(), ProxyError> {
-        let rules = Arc::new(Rules::new(rules, self.targets.clients.is_some())?);
-        *self.targets.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
-        Ok(())
+        self.targets.replace_rules(rules)
     }
 
     /// Replaces [`Limits::memory`](crate::Limits::memory). Sessions beyond a smaller limit go on, and give memory back as they
@@ -144,35 +112,6 @@ impl ServerControl {
     pub fn set_memory(&self, bytes: u64) {
         self.budget.set_total(bytes);
     }
-}
-
-/// Why a stream could not be connected.
-#[derive(Debug, Error)]
-enum OpenError {
-    #[error(transparent)]
-    Head(#[from] HeadError),
-    #[error("the client named no target within {CONNECT:?}")]
-    NoHead,
-    #[error("this server has no target `{0}`")]
-    Unknown(TargetName),
-    #[error("this server has only named targets, and the client named none")]
-    Unnamed,
-    #[error("this server forwards no datagrams; see --udp")]
-    NoUdp,
-    #[error("the list of clients does not let client {client} select the target `{target}`")]
-    NotForClient { client: String, target: String },
-    #[error("its client is no longer in the list of clients")]
-    Revoked,
-    #[error("no memory is left for another connection of this session; see --memory")]
-    NoMemory,
-    #[error(
-        "no place for another connection to a target: {0}; the descriptor limit sets their number (ulimit -n)"
-    )]
-    Crowd(#[from] Full),
-    #[error("{from}: {error}")]
-    Destination { from: SocketAddr, error: DestinationError },
-    #[error("target {target} is unreachable: {error}")]
-    Unreachable { target: String, error: std::io::Error, index: usize },
 }
 
 impl Server {
@@ -334,34 +273,6 @@ fn name(session: &Session) -> String {
     session.name().unwrap_or_default()
 }
 
-/// Whose stream it is.
-struct Client {
-    /// The address of the session's first connection.
-    from: SocketAddr,
-    /// Its key in the list of clients.
-    key: Option<PublicKey>,
-    /// What its connections and lookups count for.
-    sources: Vec<Source>,
-    names: SessionNames,
-    throttle: Option<Arc<Throttle>>,
-}
-
-/// What a stream gets.
-enum Opened {
-    Target(TcpStream),
-    /// The client waits for a byte that says so.
-    Destination(TcpStream, DestinationOpen),
-    /// The answer to a lookup.
-    Answer(Vec<u8>),
-}
-
-/// Where a flow of datagrams leads.
-enum FlowTo {
-    /// The index of a target.
-    Target(usize),
-    Destination(Destination, DestinationOpen),
-}
-
 /// Serves one stream of a session.
 async fn serve_stream(mut stream: Stream, targets: Arc<Targets>, client: Arc<Client>, mut ticket: Ticket) {
     let place = targets.places.enter(&client.sources).map_err(OpenError::from);
@@ -434,189 +345,8 @@ async fn serve_flow(flow: Flow, targets: Arc<Targets>, client: Arc<Client>, mut 
     }
 }
 
-impl OpenError {
-    /// Whether nothing listens at the other end.
-    fn is_refusal(&self) -> bool {
-        let (Self::Unreachable { error, .. }
-        | Self::Destination { error: DestinationError::Unreachable { error, .. }, .. }) = self
-        else {
-            return false;
-        };
-        error.kind() == std::io::ErrorKind::ConnectionRefused
-    }
-
-    fn code(&self) -> u32 {
-        match self {
-            Self::Unreachable { .. } => CODE_UNREACHABLE,
-            Self::Destination { error, .. } => error.code(),
-            Self::NoMemory | Self::Crowd(_) => CODE_NO_MEMORY,
-            Self::NotForClient { .. } | Self::Revoked => CODE_NOT_ALLOWED,
-            _ => CODE_UNKNOWN_TARGET,
-        }
-    }
-}
-
-impl Targets {
-    /// `most` connections to targets at a time.
-    fn new(rules: Rules, clients: Option<Clients>, watch: Watch, most: usize) -> Self {
-        Self {
-            rules: RwLock::new(Arc::new(rules)),
-            within: CONNECT,
-            unknown: RateLimited::default(),
-            destinations: Destinations::new(),
-            not_allowed: RateLimited::default(),
-            clients,
-            throttles: Throttles::default(),
-            watch,
-            places: Shares::new(most),
-        }
-    }
-
-    /// The rules that are in force now.
-    fn rules(&self) -> Arc<Rules> {
-        self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Does what the stream's head asks for.
-    async fn open(&self, rules: &Rules, stream: &mut Stream, client: &Client) -> Result<Opened, OpenError> {
-        let ServeRules { targets, allow, priorities, .. } = &rules.settings;
-        let entry = self.entry(client.key)?;
-        let asker = asker(client, entry.as_deref(), allow);
-        let refused = |error| OpenError::Destination { from: client.from, error };
-        match timeout(CONNECT, Head::read(stream)).await.map_err(|_| OpenError::NoHead)?? {
-            Head::Target(name) => {
-                let index = find(targets, name.as_ref())?;
-                let target = &targets[index];
-                check_target(entry.as_deref(), target)?;
-                stream.set_priority(priorities.of(target.port, target.name.as_ref(), None));
-                Ok(Opened::Target(self.connect(target, index).await?))
-            }
-            Head::Destination(destination) => {
-                stream.set_priority(priorities.of(destination.port, None, None));
-                let shown = self.watch.open(&destination);
-                let tcp = self.destinations.connect(&destination, asker, self.within).await;
-                Ok(Opened::Destination(tcp.map_err(refused)?, shown))
-            }
-            Head::Lookup(name) => {
-                let addresses = self.destinations.lookup(&name, asker, self.within).await;
-                Ok(Opened::Answer(destinations::encode(&addresses.map_err(refused)?)))
-            }
-        }
-    }
-
-    /// The client's entry as it is now in the list; `None` when all clients have the same key.
-    fn entry(&self, key: Option<PublicKey>) -> Result<Option<Arc<clients::Client>>, OpenError> {
-        let Some((key, clients)) = key.zip(self.clients.as_ref()) else { return Ok(None) };
-        clients.find(&key).map(Some).ok_or(OpenError::Revoked)
-    }
-
-    /// Connects to a target.
-    async fn connect(&self, target: &Target, index: usize) -> Result<TcpStream, OpenError> {
-        let connected = timeout(self.within, intake::connect(address(target))).await;
-        let connected = connected.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
-        connected.map_err(|error| unreachable(target, error, index))
-    }
-
-    /// Where the first datagram of a flow says that it leads, and the address.
-    async fn resolve(
-        &self,
-        rules: &Rules,
-        flow: &Flow,
-        client: &Client,
-    ) -> Result<(SocketAddr, FlowTo), OpenError> {
-        let ServeRules { udp, allow, .. } = &rules.settings;
-        let entry = self.entry(client.key)?;
-        let first = timeout(CONNECT, flow.recv_datagram()).await;
-        let Ok(Ok(Some(first))) = first else { return Err(OpenError::NoHead) };
-        match Head::read(&mut &first.bytes[..]).await? {
-            Head::Target(_) if udp.is_empty() => Err(OpenError::NoUdp),
-            Head::Target(name) => {
-                let index = find(udp, name.as_ref())?;
-                let target = &udp[index];
-                check_target(entry.as_deref(), target)?;
-                let found = timeout(self.within, lookup_host(address(target))).await;
-                let found = found.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
-                let found =
-                    found.and_then(|mut all| all.next().ok_or_else(|| std::io::ErrorKind::NotFound.into()));
-                let address = found.map_err(|error| udp_unreachable(rules, index, error))?;
-                Ok((address, FlowTo::Target(index)))
-            }
-            Head::Destination(destination) => {
-                let shown = self.watch.open(&destination);
-                let asker = asker(client, entry.as_deref(), allow);
-                let address = self.destinations.address(&destination, asker, self.within).await;
-                let refused = |error| OpenError::Destination { from: client.from, error };
-                Ok((address.map_err(refused)?, FlowTo::Destination(destination, shown)))
-            }
-            Head::Lookup(_) => Err(OpenError::NoUdp),
-        }
-    }
-
-    fn tell(&self, rules: &Rules, error: &OpenError) {
-        let limited = match error {
-            OpenError::Unreachable { index, .. } => &rules.failures[*index],
-            OpenError::Destination { error: DestinationError::NotAllowed { .. }, .. } => &self.not_allowed,
-            _ => &self.unknown,
-        };
-        limited.tell(|more| tracing::warn!("connection refused: {error}{more}"));
-    }
-}
-
-/// Who asks for a destination, with the rules of its entry in the list of clients, or else those of all.
-fn asker<'a>(client: &'a Client, entry: Option<&'a clients::Client>, all: &'a AllowRules) -> Asker<'a> {
-    let allow = entry.and_then(|entry| entry.allow.as_ref()).unwrap_or(all);
-    Asker { names: &client.names, sources: &client.sources, allow }
-}
-
-fn udp_unreachable(rules: &Rules, index: usize, error: std::io::Error) -> OpenError {
-    let ServeRules { targets, udp, .. } = &rules.settings;
-    unreachable(&udp[index], error, targets.len() + index)
-}
-
-fn unreachable(target: &Target, error: std::io::Error, index: usize) -> OpenError {
-    OpenError::Unreachable { target: target.to_string(), error, index }
-}
-
-/// Whether the list of clients lets this client select the target.
-fn check_target(client: Option<&clients::Client>, target: &Target) -> Result<(), OpenError> {
-    let Some((client, allowed)) = client.and_then(|client| Some((client, client.forward.as_ref()?))) else {
-        return Ok(());
-    };
-    let name = target.name.as_ref().map(ToString::to_string).unwrap_or_default();
-    match allowed.contains(&name) {
-        true => Ok(()),
-        false => Err(OpenError::NotForClient { client: client.name.clone(), target: name }),
-    }
-}
-
 /// Number of connections to targets for this limit of descriptors: half of them. The other half is for subflows and for
 /// connections in their handshake.
 fn places_for_targets(descriptors: Option<u64>) -> usize {
     descriptors.and_then(|limit| usize::try_from(limit / 2).ok()).unwrap_or(FEW_TARGETS)
-}
-
-/// The form that the resolver accepts.
-fn address(target: &Target) -> (String, u16) {
-    (target.host.trim_matches(['[', ']']).to_owned(), target.port)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sockopt::silent_listener;
-
-    #[tokio::test]
-    async fn a_connection_attempt_to_a_silent_target_ends_after_the_time_limit() {
-        let (_silent, address) = silent_listener().await;
-        let target: Target = address.to_string().parse().unwrap();
-        let rules = ServeRules { targets: vec![target.clone()], ..ServeRules::default() };
-        let mut targets =
-            Targets::new(Rules::new(rules, false).unwrap(), None, Watch::new(None), FEW_TARGETS);
-        assert_eq!(targets.within, CONNECT);
-        targets.within = Duration::from_millis(100);
-        let error = targets.connect(&target, 0).await.unwrap_err();
-        assert_eq!(error.code(), CODE_UNREACHABLE);
-        let OpenError::Unreachable { error, .. } = &error else { panic!("{error}") };
-        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
-    }
 }

@@ -12,11 +12,11 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::Duration;
-use tributary_exec::channel;
+use tributary_exec::{Sockets, channel};
 use tributary_net::privileges::{Needs, Privileges};
 use tributary_net::proxy::{Forwarder, Redirected};
 use tributary_net::{PathConfig, ServerAddress, Siblings};
-use tributary_tunnel::{Given, MARK, Selection, Settings, Tunnel, parse_network, parse_users};
+use tributary_tunnel::{MARK, Selection, Settings, Tunnel, parse_network, parse_users};
 
 /// Name of the hidden command that has the session.
 pub(crate) const SESSION: &str = "tunnel-session";
@@ -100,7 +100,10 @@ pub(crate) fn session(arguments: &TunnelArguments) -> Result<ExitCode> {
     config.connect.paths = paths(arguments)?;
     config.connect.common.siblings = Siblings::Mark(MARK);
     let channel = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map_err(std::io::Error::from)?;
-    let Given { listeners, names, device } = tributary_tunnel::take(&channel).context("taking the device")?;
+    let sockets = Sockets::receive(&channel).context("taking the device")?;
+    let Ok(Sockets { listeners, names, device: Ok(device) }) = sockets else {
+        bail!("the process that made the tunnel has ended");
+    };
     let of_paths = proxy::needs_of_paths(&config.connect.paths);
     let user = session.user.user.as_deref();
     let privileges = Privileges::new(user, proxy::needs(&config.connect.common).and(of_paths))?;

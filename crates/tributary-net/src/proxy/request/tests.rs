@@ -110,7 +110,8 @@ fn datagrams_are_relayed_with_their_destination_in_front() {
     let named = |host: &str| Destination { host: host.parse().unwrap(), port: 443 };
     for destination in [named("a.org"), named("192.0.2.1"), named("2001:db8::1")] {
         for payload in [&b""[..], b"text"] {
-            let datagram = write_datagram(&destination, payload);
+            let mut datagram = Vec::new();
+            write_datagram(&mut datagram, &destination, payload);
             assert_eq!(read_datagram(&datagram), Some((destination.clone(), payload)));
             let head = datagram.len() - payload.len();
             assert!((0..head).all(|length| read_datagram(&datagram[..length]).is_none()));

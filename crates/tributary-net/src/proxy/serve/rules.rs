@@ -1,9 +1,7 @@
 //! What a server forwards to, what applications may choose, and what is sent first. All of it can be replaced while the server
 //! runs: connections that are open keep what they have.
 
-use super::super::target::TargetName;
 use super::super::{PriorityRules, ProxyError, Target};
-use super::OpenError;
 use crate::allow::AllowRules;
 use crate::rate_limited::RateLimited;
 
@@ -59,17 +57,6 @@ impl Rules {
         }
         let failures = targets.iter().chain(udp).map(|_| RateLimited::default()).collect();
         Ok(Self { settings, failures })
-    }
-}
-
-/// The target with the name that a client gives. Without a name it is the unnamed target, or the only one.
-pub(super) fn find(targets: &[Target], name: Option<&TargetName>) -> Result<usize, OpenError> {
-    let found = targets.iter().position(|target| target.name.as_ref() == name);
-    match (found, name) {
-        (Some(index), _) => Ok(index),
-        (None, Some(name)) => Err(OpenError::Unknown(name.clone())),
-        (None, None) if targets.len() == 1 => Ok(0),
-        (None, None) => Err(OpenError::Unnamed),
     }
 }
 

@@ -92,9 +92,12 @@ struct Application(Arc<UdpSocket>);
 
 impl Answers<Conversation> for Application {
     fn datagrams(&self, Conversation { from, to }: &Conversation, datagrams: &[Datagram]) {
+        let mut out = Vec::new();
         for datagram in datagrams {
+            out.clear();
+            write_datagram(&mut out, to, &datagram.bytes);
             // A full socket buffer drops it, as the network does.
-            let _ = self.0.try_send_to(&write_datagram(to, &datagram.bytes), *from);
+            let _ = self.0.try_send_to(&out, *from);
         }
     }
 }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tributary_tun::datagram::{
     Ends, Packet, PacketReader, Unreachable, write_datagram, write_refusal, write_unreachable,
 };
-use tributary_tun::{BUFFER, Tun, VIRTIO};
+use tributary_tun::{BUFFER, QUEUE, Tun, VIRTIO};
 
 use super::super::relay;
 use super::super::sessions::Sessions;
@@ -27,9 +27,6 @@ use crate::sockopt::readiness;
 const TCP: u8 = 6;
 /// Time before the device is read again after an error.
 const AFTER_ERROR: Duration = Duration::from_millis(20);
-
-/// Packets that wait in a device at most, as the kernel makes it.
-const QUEUE: usize = 500;
 
 /// A TUN device whose datagrams go where they are addressed to.
 #[derive(Debug)]
@@ -61,7 +58,7 @@ impl Packets {
             }
             match outcome {
                 // Programs that go on in the background could send for ever.
-                Ok(has_more) if is_last && (!has_more || last > QUEUE) => return,
+                Ok(has_more) if is_last && (!has_more || last > QUEUE as usize) => return,
                 Ok(true) => tokio::task::yield_now().await,
                 Ok(false) => tokio::select! {
                     readable = self.0.readable() => if let Ok(mut readable) = readable {
