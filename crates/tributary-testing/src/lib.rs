@@ -5,6 +5,7 @@
 //! networks and sessions for tests, which each crate builds for itself.
 
 use std::fmt::Display;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Output};
 use std::time::Duration;
@@ -61,6 +62,21 @@ pub async fn succeeds(what: &str, mut attempt: impl AsyncFnMut() -> bool) {
 /// After [`HANG`].
 pub async fn in_time<T>(work: impl Future<Output = T>) -> T {
     timeout(HANG, work).await.expect("the test hangs")
+}
+
+/// A TCP service on loopback that sends back what it gets, until the test ends.
+///
+/// # Panics
+/// When the machine has no free port.
+pub fn echo() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        for tcp in listener.incoming().flatten() {
+            std::thread::spawn(move || std::io::copy(&mut tcp.try_clone()?, &mut &tcp));
+        }
+    });
+    address
 }
 
 /// Says why a test cannot run on this machine. `make test` sets `CI=true`: it runs every test or fails.

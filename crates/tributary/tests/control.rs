@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 use tributary_net::{Common, ConnectConfig, Keys, PrivateKey, PublicKey, connect};
-use tributary_testing::{HANG, becomes, text, until};
+use tributary_testing::{HANG, becomes, echo, text, until};
 
 /// A directory with keys, a list of one client, and a service that sends back what it gets.
 struct World {
@@ -99,17 +99,6 @@ impl World {
 
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout)
-}
-
-fn echo() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for tcp in listener.incoming().flatten() {
-            std::thread::spawn(move || std::io::copy(&mut tcp.try_clone().unwrap(), &mut &tcp));
-        }
-    });
-    address
 }
 
 /// A free port of this machine. Nobody else takes one in the moment until it is used, or the test says so.

@@ -5,13 +5,13 @@ mod program;
 
 use program::Program;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use tributary_testing::{text, until};
+use tributary_testing::{echo, text, until};
 
 fn run(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tributary")).args(arguments).output().unwrap()
@@ -95,18 +95,6 @@ impl World {
     fn logs(&self, name: &str, part: &str) {
         until(&format!("{part} in the log of {name}"), || self.log(name).contains(part));
     }
-}
-
-/// A service that sends back what it gets.
-fn echo() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for tcp in listener.incoming().flatten() {
-            std::thread::spawn(move || std::io::copy(&mut tcp.try_clone().unwrap(), &mut &tcp));
-        }
-    });
-    address
 }
 
 /// Whether the echo service answers through this client.
