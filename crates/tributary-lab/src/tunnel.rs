@@ -131,7 +131,6 @@ impl NodeConfigs {
             inner: self.inner(1, Vec::new()),
             allowed: Vec::new(),
             key: self.key(FLOWS),
-            metrics: Some(([127, 0, 0, 1], 0).into()),
             coding: self.coding.clone(),
         }
     }
@@ -147,7 +146,6 @@ impl NodeConfigs {
             number: point as u8 + 1,
             allowed: Vec::new(),
             key: self.key(FLOWS),
-            metrics: None,
             coding: self.coding.clone(),
         }
     }
@@ -167,7 +165,6 @@ impl NodeConfigs {
             access_point: self.reached.iter().enumerate().map(point).collect(),
             inner: self.inner(2, route),
             key: self.key(FLOWS),
-            metrics: None,
             coding: self.coding.clone(),
         }
     }

@@ -1,6 +1,7 @@
-//! Settings of the nodes: TOML files whose keys are the program's flags, checked before anything starts.
+//! Settings of the nodes: tables whose keys are the program's flags, checked before anything starts.
 //!
-//! Unknown keys are refused. Paths of keys are relative to the working directory.
+//! Unknown keys are refused. Paths of keys are relative to the working directory. Not here: settings files, which the program
+//! turns into flags.
 
 use crate::error::NodeError;
 use crate::hop::OVERHEAD;
@@ -8,7 +9,7 @@ use core::time::Duration;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tributary_coding::CoefficientKey;
 use tributary_cotag as cotag;
 use tributary_net::Key;
@@ -248,9 +249,6 @@ macro_rules! settings {
             /// File of the key of the coded traffic, the same at all nodes; the coefficients are derived from
             /// it.
             pub key: PathBuf,
-            /// Address for Prometheus; `None`: no metrics server.
-            #[serde(default)]
-            pub metrics: Option<SocketAddr>,
             /// Settings that all nodes must agree on.
             #[serde(flatten)]
             pub coding: Coding,
@@ -316,7 +314,7 @@ pub trait Settings: DeserializeOwned {
     fn check(&self) -> Result<(), NodeError>;
 }
 
-const COMMON: [&str; 7] = ["key", "metrics", "mode", "interval_ms", "patience_ms", "redundancy", "link_mtu"];
+const COMMON: [&str; 6] = ["key", "mode", "interval_ms", "patience_ms", "redundancy", "link_mtu"];
 
 const fn keys<const N: usize, const M: usize>(own: [&'static str; N]) -> [&'static str; M] {
     let mut all = [""; M];
@@ -338,7 +336,7 @@ fn check_points(count: usize) -> Result<(), NodeError> {
 
 impl Settings for GatewayConfig {
     const KEYS: &'static [&'static str] =
-        &keys::<6, 13>(["listen", "access_point", "tun", "address", "route", "allowed"]);
+        &keys::<6, 12>(["listen", "access_point", "tun", "address", "route", "allowed"]);
 
     fn check(&self) -> Result<(), NodeError> {
         check_points(self.access_point.len())?;
@@ -358,7 +356,7 @@ impl Settings for GatewayConfig {
 
 impl Settings for AccessPointConfig {
     const KEYS: &'static [&'static str] =
-        &keys::<6, 13>(["gateway", "gateway_key", "listen", "device_key", "number", "allowed"]);
+        &keys::<6, 12>(["gateway", "gateway_key", "listen", "device_key", "number", "allowed"]);
 
     fn check(&self) -> Result<(), NodeError> {
         self.coding.check_with(&[])
@@ -374,7 +372,7 @@ impl Settings for Coding {
 }
 
 impl Settings for DeviceConfig {
-    const KEYS: &'static [&'static str] = &keys::<4, 11>(["access_point", "tun", "address", "route"]);
+    const KEYS: &'static [&'static str] = &keys::<4, 10>(["access_point", "tun", "address", "route"]);
 
     fn check(&self) -> Result<(), NodeError> {
         check_points(self.access_point.len())?;
@@ -382,19 +380,12 @@ impl Settings for DeviceConfig {
     }
 }
 
-/// Reads a file, if given, and applies `flags`: a flag replaces the file's value.
+/// Reads settings from a table whose keys are the flags' names.
 ///
 /// # Errors
-/// [`NodeError`] names the file and the key.
-pub fn load<T: Settings>(file: Option<&Path>, flags: toml::Table) -> Result<T, NodeError> {
-    let mut table = toml::Table::new();
-    let place = file.map_or_else(|| "the flags".to_owned(), |file| file.display().to_string());
-    let failed = |reason: String| NodeError::Settings { place: place.clone(), reason };
-    if let Some(file) = file {
-        let text = std::fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
-        table = text.parse().map_err(|error: toml::de::Error| failed(error.to_string()))?;
-    }
-    table.extend(flags);
+/// [`NodeError`] names the key.
+pub fn load<T: Settings>(table: toml::Table) -> Result<T, NodeError> {
+    let failed = |reason: String| NodeError::Settings { reason };
     if let Some(unknown) = table.keys().find(|key| !T::KEYS.contains(&key.as_str())) {
         return Err(failed(format!("unknown key `{unknown}`; there are {}", T::KEYS.join(", "))));
     }
@@ -412,7 +403,7 @@ mod tests {
         access_point = ['ap1=ap1.key', 'ap2=ap2.key']\nkey = 'flows.key'\n";
 
     fn read<T: Settings>(text: &str) -> Result<T, String> {
-        load(None, text.parse().expect("TOML")).map_err(|error| error.to_string())
+        load(text.parse().expect("TOML")).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -11,10 +11,8 @@ use tributary_tun::TunError;
 #[derive(Debug, Error)]
 pub enum NodeError {
     /// The settings cannot be read.
-    #[error("settings in {place}: {reason}")]
+    #[error("settings: {reason}")]
     Settings {
-        /// The file, or the flags.
-        place: String,
         /// What is wrong.
         reason: String,
     },

@@ -4,9 +4,10 @@
 //! use tributary_nodes::{GatewayConfig, Role, load};
 //!
 //! # fn main() -> Result<(), tributary_nodes::NodeError> {
-//! let config: GatewayConfig = load(Some("gateway.toml".as_ref()), toml::Table::new())?;
+//! let settings = "listen = '192.0.2.1:7100'\naccess_point = ['ap1=ap1.key']\ntun = 'cotag0'\naddress = ['10.99.0.1/24']\nkey = 'flows.key'";
+//! let config: GatewayConfig = load(settings.parse().expect("TOML"))?;
 //! let gateway = config.start()?; // a thread of its own, in this network namespace
-//! println!("{}", gateway.status()?.to_prometheus());
+//! println!("{}", gateway.status()?.summary());
 //! # Ok(())
 //! # }
 //! ```
@@ -21,7 +22,6 @@ mod error;
 #[doc(hidden)]
 pub mod fuzz;
 mod hop;
-mod metrics;
 mod node;
 mod packet;
 mod status;

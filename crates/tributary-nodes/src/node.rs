@@ -17,12 +17,11 @@ mod tun;
 use crate::asker::{Asker, Order};
 use crate::config::Settings;
 use crate::error::NodeError;
-use crate::metrics::Metrics;
 use crate::status::Status;
 use core::time::Duration;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
@@ -38,8 +37,8 @@ const WAKE: u64 = 63;
 
 /// Settings of a node. They start it.
 pub trait Role: Settings + Clone + Send + 'static {
-    /// Address of its metrics server, if it has one.
-    fn metrics(&self) -> Option<SocketAddr>;
+    /// Files of its keys.
+    fn key_files(&self) -> Vec<&Path>;
 
     /// Makes its sockets and devices.
     #[doc(hidden)]
@@ -61,7 +60,7 @@ pub trait Role: Settings + Clone + Send + 'static {
     fn start_with(&self, privileges: Option<&Privileges>) -> Result<Running, NodeError> {
         self.check()?;
         let config = self.clone();
-        Running::start(self.metrics(), privileges, move || config.work())
+        Running::start(privileges, move || config.work())
     }
 }
 
@@ -90,7 +89,6 @@ pub trait Work {
 #[derive(Debug)]
 pub struct Running {
     asker: Asker,
-    metrics: Option<Metrics>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -103,16 +101,9 @@ impl Running {
         self.asker.status()
     }
 
-    /// The address of its metrics server.
-    #[must_use]
-    pub fn metrics(&self) -> Option<SocketAddr> {
-        self.metrics.as_ref().map(Metrics::address)
-    }
-
     /// Starts a node's thread in the caller's network namespace. `make` runs on the thread; this function
     /// returns its error. When everything is made, the node's thread and the calling one give up their privileges.
     fn start(
-        metrics: Option<SocketAddr>,
         privileges: Option<&Privileges>,
         make: impl FnOnce() -> Result<Box<dyn Work>, NodeError> + Send + 'static,
     ) -> Result<Self, NodeError> {
@@ -141,16 +132,9 @@ impl Running {
         let thread = std::thread::Builder::new().name("node".to_owned()).spawn(body);
         let thread = thread.map_err(system("starting the node's thread"))?;
         started.recv().map_err(|_| NodeError::Stopped)??;
-        let asker = Asker::new(orders, wake);
-        let mut running = Self { asker: asker.clone(), metrics: None, thread: Some(thread) };
-        let failed = |address| move |source| NodeError::Bind { address, source };
-        let listen = |address| TcpListener::bind(address).map_err(failed(address));
-        let listener = metrics.map(listen).transpose()?;
+        let running = Self { asker: Asker::new(orders, wake), thread: Some(thread) };
         if let Some(privileges) = privileges {
             privileges.finish()?;
-        }
-        if let Some((listener, address)) = listener.zip(metrics) {
-            running.metrics = Some(Metrics::start(listener, asker).map_err(failed(address))?);
         }
         Ok(running)
     }
@@ -158,7 +142,6 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.metrics = None;
         let _ = self.asker.send(Order::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

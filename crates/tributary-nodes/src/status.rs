@@ -1,5 +1,4 @@
-//! Status of a running node: a snapshot, its line for a terminal, and its text for Prometheus. Source of the
-//! text format: Prometheus exposition format 0.0.4.
+//! Status of a running node: a snapshot, and its line for a terminal.
 
 use crate::hop::Refusals;
 use serde::Serialize;
@@ -96,58 +95,7 @@ pub struct Status {
     pub inner: InnerStatus,
 }
 
-/// The numbers of a serialisable struct by name, without nested ones.
-fn numbers(value: &impl Serialize) -> Vec<(String, f64)> {
-    let Ok(toml::Value::Table(table)) = toml::Value::try_from(value) else { return Vec::new() };
-    let number = |value: &toml::Value| match value {
-        toml::Value::Integer(n) => Some(*n as f64),
-        toml::Value::Float(n) => Some(*n),
-        toml::Value::Boolean(b) => Some(f64::from(u8::from(*b))),
-        _ => None,
-    };
-    table.iter().filter_map(|(name, value)| Some((name.clone(), number(value)?))).collect()
-}
-
-/// Metrics that may decrease; all others are counters.
-const GAUGES: [&str; 5] = ["up", "rtt_ms", "rate_mbps", "in_flight", "stalled"];
-
 impl Status {
-    /// The text that Prometheus reads.
-    #[must_use]
-    pub fn to_prometheus(&self) -> String {
-        let mut text = String::new();
-        let mut metric = |name: String, gauge: bool, samples: &[(String, f64)]| {
-            let (name, kind) = if gauge { (name, "gauge") } else { (name + "_total", "counter") };
-            let _ = writeln!(text, "# TYPE {name} {kind}");
-            for (labels, value) in samples {
-                let _ = writeln!(text, "{name}{{role=\"{}\"{labels}}} {value}", self.role);
-            }
-        };
-        metric("tributary_uptime_seconds".to_owned(), true, &[(String::new(), self.uptime)]);
-        metric("tributary_tunnel_mtu_bytes".to_owned(), true, &[(String::new(), self.mtu as f64)]);
-        for (group, numbers) in [("coding", numbers(&self.coding)), ("inner", numbers(&self.inner))] {
-            for (name, value) in numbers {
-                metric(format!("tributary_{group}_{name}"), false, &[(String::new(), value)]);
-            }
-        }
-        // A metric's samples must be together, so links are the inner loop; a field may be absent in one.
-        let links: Vec<(String, Vec<(String, f64)>)> =
-            self.links.iter().map(|link| (label(&link.name), numbers(link))).collect();
-        let mut names: Vec<&String> =
-            links.iter().flat_map(|(_, n)| n.iter().map(|(name, _)| name)).collect();
-        names.sort_unstable();
-        names.dedup();
-        for name in names {
-            let of = |(label, numbers): &(String, Vec<(String, f64)>)| {
-                let (_, value) = numbers.iter().find(|(own, _)| own == name)?;
-                Some((format!(",link=\"{label}\""), *value))
-            };
-            let samples: Vec<(String, f64)> = links.iter().filter_map(of).collect();
-            metric(format!("tributary_link_{name}"), GAUGES.contains(&name.as_str()), &samples);
-        }
-        text
-    }
-
     /// One line with totals since the start.
     #[must_use]
     pub fn summary(&self) -> String {
@@ -204,11 +152,6 @@ impl Status {
     }
 }
 
-/// A label's value, escaped according to the format.
-fn label(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,24 +163,11 @@ mod tests {
             up: true,
             ..LinkStatus::default()
         };
-        let refused = Refusals { forged: 3, ..Refusals::default() };
         Status {
             role: "gateway",
-            links: vec![LinkStatus { refused, ..link("ap1", Some(2.5)) }, link("ap\"2", None)],
+            links: vec![link("ap1", Some(2.5)), link("ap2", None)],
             ..Status::default()
         }
-    }
-
-    #[test]
-    fn prometheus_text_has_one_type_line_per_metric_before_its_samples() {
-        let text = status().to_prometheus();
-        assert!(text.contains("# TYPE tributary_link_forged_total counter\ntributary_link_forged_total{role=\"gateway\",link=\"ap1\"} 3\n"), "{text}");
-        assert!(text.contains("tributary_link_rtt_ms{role=\"gateway\",link=\"ap1\"} 2.5\n"));
-        assert!(text.contains("link=\"ap\\\"2\""), "{text}");
-        let types = text.lines().filter(|line| line.starts_with("# TYPE")).count();
-        let unique: std::collections::HashSet<&str> =
-            text.lines().filter(|line| line.starts_with("# TYPE")).collect();
-        assert_eq!(types, unique.len());
     }
 
     #[test]

@@ -115,7 +115,7 @@ pub(crate) struct ServeArguments {
     pub(crate) forward: Vec<Target>,
     /// Where applications of `connect --socks`, `exec` and `tunnel` may connect and send to: HOST or HOST:PORTS; repeatable [default: nowhere]
     ///
-    /// HOST is an address, a network such as 192.168.1.0/24 or [fd00::]/8, a name, *.NAME, or `any`; PORTS are ports and
+    /// HOST is an address, a network such as 192.168.1.0/24 or `[fd00::]/8`, a name, *.NAME, or `any`; PORTS are ports and
     /// ranges, such as 80,8000-8999, or all ports without it. Names are resolved here, and the address is judged: one that
     /// is not public (loopback, private, link-local) needs a rule for itself or its network.
     #[arg(long, value_name = "HOST[:PORTS]")]
@@ -251,16 +251,16 @@ pub(crate) struct TunnelArguments {
     /// Add rules and routes; off: only make the device, to which your own routes lead
     #[arg(long, value_name = "ON|OFF", default_value = "on", value_enum)]
     pub(crate) routes: Switch,
-    /// Let the server resolve this machine's names [default: on for the whole machine's traffic, else off]
+    /// Let the server resolve names for this machine [default: on if the tunnel carries everything, else off]
     #[arg(long, value_name = "ON|OFF")]
     pub(crate) dns: Option<Switch>,
-    /// When the tunnel dies, what it carried stays unreachable, until it is started again or `tributary tunnel clean`
+    /// If the tunnel is killed, block the traffic that it carried, until the next start or `tributary tunnel clean`
     #[arg(long, conflicts_with = "to")]
     pub(crate) kill_switch: bool,
     /// Name of the TUN device
     #[arg(long, value_name = "NAME", default_value = "tributary0")]
     pub(crate) device: String,
-    /// MTU of the device; longer datagrams arrive, too, in fragments from the application to here
+    /// MTU of the device. Longer datagrams are sent to it in fragments, and arrive whole
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(1280..=65_535))]
     pub(crate) mtu: u32,
 }
@@ -268,13 +268,13 @@ pub(crate) struct TunnelArguments {
 /// What else to do with a tunnel.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TunnelCommand {
-    /// Take back what a tunnel left that was killed, and end its kill switch
+    /// Remove the rules and routes of a tunnel that was killed, and end its kill switch
     Clean,
 }
 
 /// Run the command of a settings file: TOML with the command's flags as keys.
 ///
-/// `command` names the command: serve, connect, stream serve, stream play, dash serve or dash play. Every
+/// `command` names the command: serve, connect, stream serve, stream play, dash serve, dash play, gateway, ap or device. Every
 /// flag is a key, with `_` for `-`; one that may be repeated takes a list, and one without a value true or false. The
 /// directory of `stream serve` and `dash serve` is `directory`, the URL of `dash play` is `url`. Paths are relative to the
 /// working directory. Everything is checked before anything starts. An option after FILE replaces the file's value.

@@ -61,10 +61,9 @@ pub(crate) enum Command {
     Pubkey(PubkeyArguments),
     /// COTAG gateway: packets routed into its TUN device reach the device over all access points, coded.
     ///
-    /// Needs root or CAP_NET_ADMIN, and gives up what it no longer needs. Every flag is also a key of the TOML file, with `_` for `-`; a flag replaces the
-    /// file's value. SIGINT or SIGTERM ends the program.
+    /// Needs root or CAP_NET_ADMIN, and gives up what it no longer needs. SIGINT or SIGTERM ends the program.
     #[command(after_help = "Examples:
-  tributary gateway gateway.toml
+  tributary run gateway.toml      # these flags in a file; see `tributary run --help`
   tributary gateway --listen 192.0.2.1:7100 --access-point ap1=ap1.key --access-point ap2=ap2.key \\
       --tun cotag0 --address 10.99.0.1/24 --key flows.key --metrics 127.0.0.1:9100")]
     Gateway(nodes::NodeArguments<nodes::GatewayFlags>),
@@ -73,16 +72,15 @@ pub(crate) enum Command {
     /// Needs no privilege. Every flag is also a key of the TOML file, with `_` for `-`; a flag replaces the file's
     /// value. SIGINT or SIGTERM ends the program.
     #[command(after_help = "Examples:
-  tributary ap ap1.toml
+  tributary run ap1.toml
   tributary ap --gateway 192.0.2.1:7100 --gateway-key ap1.key --listen 198.51.100.1:7200 \\
       --device-key radio1.key --number 1 --key flows.key")]
     Ap(nodes::NodeArguments<nodes::AccessPointFlags>),
     /// COTAG device: a TUN device whose traffic goes through all access points.
     ///
-    /// Needs root or CAP_NET_ADMIN, and gives up what it no longer needs. Every flag is also a key of the TOML file, with `_` for `-`; a flag replaces the
-    /// file's value. SIGINT or SIGTERM ends the program.
+    /// Needs root or CAP_NET_ADMIN, and gives up what it no longer needs. SIGINT or SIGTERM ends the program.
     #[command(after_help = "Examples:
-  tributary device device.toml
+  tributary run device.toml
   tributary device --access-point wifi=198.51.100.1:7200,radio1.key,198.51.100.9 \\
       --access-point wigig=203.0.113.1:7200,radio2.key,203.0.113.9 \\
       --tun cotag0 --address 10.99.0.2/24 --route 10.98.0.0/24 --key flows.key")]
@@ -95,7 +93,17 @@ pub(crate) enum Command {
 }
 
 /// Commands that a settings file may name: those that run for a long time.
-const SERVICES: &[&str] = &["serve", "connect", "stream serve", "stream play", "dash serve", "dash play"];
+const SERVICES: &[&str] = &[
+    "serve",
+    "connect",
+    "stream serve",
+    "stream play",
+    "dash serve",
+    "dash play",
+    "gateway",
+    "ap",
+    "device",
+];
 
 pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
     start(cli.command, None)
@@ -141,9 +149,9 @@ fn start(command: Command, file: Option<Document>) -> Result<ExitCode> {
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Completions(arguments) => generate::completions(&arguments),
         Command::Man(arguments) => generate::man(&arguments),
-        Command::Gateway(arguments) => nodes::run::<GatewayConfig>(&arguments),
-        Command::Ap(arguments) => nodes::run::<AccessPointConfig>(&arguments),
-        Command::Device(arguments) => nodes::run::<DeviceConfig>(&arguments),
+        Command::Gateway(arguments) => nodes::run::<GatewayConfig>(&arguments, service(file)),
+        Command::Ap(arguments) => nodes::run::<AccessPointConfig>(&arguments, service(file)),
+        Command::Device(arguments) => nodes::run::<DeviceConfig>(&arguments, service(file)),
     }
 }
 
@@ -189,6 +197,9 @@ fn check_command(command: &Command) -> Result<()> {
         Command::Connect(arguments) => proxy::check_connect(arguments),
         Command::Stream(command) => stream::check(command),
         Command::Dash(command) => dash::check(command),
+        Command::Gateway(arguments) => nodes::check::<GatewayConfig>(arguments),
+        Command::Ap(arguments) => nodes::check::<AccessPointConfig>(arguments),
+        Command::Device(arguments) => nodes::check::<DeviceConfig>(arguments),
         _ => bail!("this command has no settings file"),
     }
 }

@@ -41,7 +41,7 @@ pub(crate) struct ServerKeys {
     pub(crate) key: Option<PathBuf>,
     /// File with the clients that are admitted: TOML, read again on SIGHUP and when it changes
     ///
-    /// One [[client]] each: name, key (its public key), and if wanted allow (as --allow, instead of it), forward (names of
+    /// One `[[client]]` each: name, key (its public key), and if wanted allow (as --allow, instead of it), forward (names of
     /// targets), rate (for example "20 Mbit/s") and sessions. The sessions of a client that is taken out end at once.
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(crate) clients: Option<PathBuf>,

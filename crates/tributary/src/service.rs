@@ -3,6 +3,7 @@
 //! Not here: what the programs know about themselves, and `tributary status`, which asks them.
 
 pub(crate) mod ending;
+pub(crate) mod fields;
 pub(crate) mod http;
 pub(crate) mod log;
 pub(crate) mod metrics;

@@ -15,9 +15,10 @@ use tributary_emu::{Host, RelayNetwork};
 use tributary_testing::{not_run, until};
 use tributary_tun::{Netlink, Network};
 
-const CASES: [(&str, fn()); 5] = [
+const CASES: [(&str, fn()); 6] = [
     ("a_default_route_leads_through_the_tunnel", a_default_route_leads_through_the_tunnel),
     ("a_device_follows_its_access_point_to_another_interface", a_device_follows_its_access_point),
+    ("a_gateway_from_a_file_serves_metrics", a_gateway_from_a_file_serves_metrics),
     ("a_route_that_exists_is_named", a_route_that_exists_is_named),
     ("running_nodes_keep_no_privileges", running_nodes_keep_no_privileges),
     ("a_running_server_keeps_no_privileges", a_running_server_keeps_no_privileges),
@@ -198,6 +199,50 @@ fn a_device_follows_its_access_point() {
         netlink.add_route("radio1", (Ipv4Addr::UNSPECIFIED.into(), 0), Some(radio.into()))
     });
     world.transfer();
+}
+
+fn a_gateway_from_a_file_serves_metrics() {
+    let world = World::new();
+    let metrics = SocketAddr::from(([127, 0, 0, 1], 9100));
+    let [gateway, _point] = world.start_nodes(&[]);
+    drop(gateway);
+    let file = world.key("gateway.toml");
+    let (up, flows) = (world.key("up"), world.key("flows"));
+    let settings = format!(
+        "command = 'gateway'\nlisten = '{}:7100'\naccess_point = ['ap1={up}']\ntun = 'cotag0'\n\
+         address = ['{}/24']\nkey = '{flows}'\nmetrics = '{metrics}'\n",
+        RelayNetwork::backhaul(0, 1),
+        RelayNetwork::tunnel(1)
+    );
+    let check = |text: &str| {
+        fs::write(&file, text).expect("a file");
+        world.command(Host::Gateway, &["check", &file]).output().expect("it starts")
+    };
+    let wrong = check(&settings.replace(&flows, "no-such.key"));
+    let said = String::from_utf8_lossy(&wrong.stderr);
+    assert!(!wrong.status.success() && said.contains("gateway.toml:6: `key`"), "{said}");
+    assert!(check(&settings).status.success());
+    let _gateway = world.start(Host::Gateway, &["run", &file]);
+    let _device = world.start_device(&["0.0.0.0/0"], &[]);
+    world.transfer();
+    let get = |page: &str| {
+        let mut tcp = connect(metrics);
+        write!(tcp, "GET {page} HTTP/1.1\r\nHost: {metrics}\r\nConnection: close\r\n\r\n").expect("it reads");
+        let mut answer = String::new();
+        tcp.read_to_string(&mut answer).expect("it answers");
+        answer
+    };
+    let get = |page: &str| world.network.run(Host::Gateway, || get(page)).expect("the host runs");
+    assert!(get("/readyz").starts_with("HTTP/1.1 200 "));
+    let value = |name: &str| {
+        let text = get("/metrics");
+        let line =
+            text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name}: {text}"));
+        line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok()).expect("a number")
+    };
+    assert_eq!(value("tributary_link_up{role=\"gateway\",link=\"ap1\"}"), 1.0);
+    // The status is a second old at most.
+    until("packets are counted", || value("tributary_inner_packets_in_total{role=\"gateway\"}") > 10.0);
 }
 
 fn a_route_that_exists_is_named() {

@@ -32,7 +32,7 @@ pub(crate) fn cotag(arguments: &EmuCotagArguments) -> Result<ExitCode> {
     let mut table = toml::Table::new();
     table.insert("mode".to_owned(), arguments.mode.clone().into());
     table.insert("redundancy".to_owned(), arguments.redundancy.into());
-    let coding: Coding = tributary_nodes::load(None, table)?;
+    let coding: Coding = tributary_nodes::load(table)?;
     tributary_emu::isolate()?;
     let run = tunnel::run_command(&scenario, &coding, &arguments.command, arguments.server.as_deref())?;
     if arguments.json {

@@ -10,6 +10,7 @@ use crate::hop::Hop;
 use crate::status::{InnerStatus, Status};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::rc::Rc;
 use tributary_cotag::{AccessPointNode, HopEnd, HopMessage, Offer};
 use tributary_net::Key;
@@ -20,8 +21,8 @@ const UP: u64 = 1;
 const DOWN: u64 = 2;
 
 impl Role for AccessPointConfig {
-    fn metrics(&self) -> Option<SocketAddr> {
-        self.metrics
+    fn key_files(&self) -> Vec<&Path> {
+        vec![&self.key, &self.gateway_key, &self.device_key]
     }
 
     fn work(&self) -> Result<Box<dyn Work>, NodeError> {

@@ -15,6 +15,7 @@ use crate::status::Status;
 use aws_lc_rs::rand::SecureRandom;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::rc::Rc;
 use tributary_cotag::{DeviceNode, HopMessage, Offer};
 use tributary_net::privileges::Needs;
@@ -27,8 +28,8 @@ const TUN: u64 = 1;
 const READING: &str = "reading the network's configuration";
 
 impl Role for DeviceConfig {
-    fn metrics(&self) -> Option<SocketAddr> {
-        self.metrics
+    fn key_files(&self) -> Vec<&Path> {
+        self.access_point.iter().map(|point| &*point.key).chain([&*self.key]).collect()
     }
 
     fn work(&self) -> Result<Box<dyn Work>, NodeError> {

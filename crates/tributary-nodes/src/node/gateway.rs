@@ -13,8 +13,8 @@ use crate::hop::{Hop, ReplayWindow};
 use crate::packet::flow;
 use crate::status::{InnerStatus, Status};
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::rc::Rc;
 use std::time::SystemTime;
 use tributary_cotag::{GatewayNode, HopMessage, Offer};
@@ -27,8 +27,8 @@ const TUN: u64 = 1;
 const SOCKET: u64 = 2;
 
 impl Role for GatewayConfig {
-    fn metrics(&self) -> Option<SocketAddr> {
-        self.metrics
+    fn key_files(&self) -> Vec<&Path> {
+        self.access_point.iter().map(|point| &*point.key).chain([&*self.key]).collect()
     }
 
     fn work(&self) -> Result<Box<dyn Work>, NodeError> {

@@ -1,8 +1,10 @@
-//! `tributary gateway`, `tributary ap`, `tributary device`: flags, the settings file, the node and its status. Help: `commands.rs`.
+//! `tributary gateway`, `tributary ap`, `tributary device`: flags, the node and its status. Help: `commands.rs`.
 
 use super::{proxy, stop};
 use crate::cli::UserArguments;
-use crate::service::{Control, Service, log};
+use crate::service::ending::Ending;
+use crate::service::reload::{self, Reload, SettingsFile};
+use crate::service::{Control, Service, ServiceArguments, log};
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
@@ -12,21 +14,19 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tributary_cli::output;
+use tributary_net::Key;
 use tributary_net::privileges::{Needs, Privileges};
 use tributary_nodes::{Role, Running, Status, load};
 
 /// Time between two status lines.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// Flags of every node. Each flag is also a key of the TOML file, with `_` for `-`.
+/// Flags of every node.
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct CommonFlags {
     /// Key file of the flow set, the same at all nodes (see `tributary keygen --shared`)
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Serve Prometheus metrics on this address
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    metrics: Option<String>,
     /// Coding: systematic, paper or off, the same at all nodes [default: systematic]
     #[arg(long)]
     mode: Option<String>,
@@ -118,12 +118,12 @@ pub(crate) struct DeviceFlags {
 /// Arguments of a node.
 #[derive(Debug, Args)]
 pub(crate) struct NodeArguments<F: Args> {
-    /// Settings in TOML
-    file: Option<PathBuf>,
     #[command(flatten)]
     flags: F,
     #[command(flatten)]
     user: UserArguments,
+    #[command(flatten)]
+    service: ServiceArguments,
     /// Print a JSON object with every counter each second
     #[arg(long)]
     json: bool,
@@ -136,22 +136,39 @@ fn given(flags: &impl Serialize) -> Result<toml::Table> {
     Ok(table)
 }
 
-pub(crate) fn run<R: Role>(arguments: &NodeArguments<impl Args + Serialize>) -> Result<ExitCode> {
-    let NodeArguments { file, flags, user, json } = arguments;
-    let config: R = load(file.as_deref(), given(flags)?)?;
-    log::start(log::LEVEL, log::Format::Text)?;
+/// The settings that the flags stand for.
+fn settings<R: Role>(flags: &impl Serialize) -> Result<R> {
+    Ok(load(given(flags)?)?)
+}
+
+/// Checks what can be checked before a node starts.
+pub(super) fn check<R: Role>(arguments: &NodeArguments<impl Args + Serialize>) -> Result<()> {
+    arguments.service.check()?;
+    let config: R = settings(&arguments.flags)?;
+    config.key_files().into_iter().try_for_each(|key| Key::load(key).map(drop)).map_err(Into::into)
+}
+
+/// Runs a node. Nothing of its settings file can be changed while it runs.
+pub(crate) fn run<R: Role>(
+    arguments: &NodeArguments<impl Args + Serialize>,
+    file: Option<SettingsFile<()>>,
+) -> Result<ExitCode> {
+    let NodeArguments { flags, user, service, json } = arguments;
+    let config: R = settings(flags)?;
+    log::start(log::LEVEL, service.log_format)?;
     // The node's devices and sockets are made with the program's privileges, every thread after them without.
     let privileges = Privileges::new(user.user.as_deref(), Needs::default())?;
+    let service = service.begin()?;
     let node = config.start_with(Some(&privileges))?;
-    let runtime = proxy::plain_runtime()?;
-    if let Some(address) = node.metrics() {
-        tracing::info!("metrics on http://{address}/metrics");
-    }
-    runtime.block_on(watch(&node, *json))
+    proxy::plain_runtime()?.block_on(watch(&node, (service, file), *json))
 }
 
 /// Shows the node's status each second until a signal ends it.
-async fn watch(node: &Running, json: bool) -> Result<ExitCode> {
+async fn watch(
+    node: &Running,
+    (service, file): (Service, Option<SettingsFile<()>>),
+    json: bool,
+) -> Result<ExitCode> {
     let mut signals = stop::Signals::new()?;
     let mut ticks = tokio::time::interval(REFRESH);
     let is_terminal = std::io::stderr().is_terminal();
@@ -160,11 +177,18 @@ async fn watch(node: &Running, json: bool) -> Result<ExitCode> {
     let seen = Arc::new(Mutex::new(serde_json::to_value(&first)?));
     let shown = seen.clone();
     let describe = move || shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let _shown = Service::default().show(first.role, &[] as &[String], Control::none(), describe);
+    let ending = Ending::default();
+    let reload = file.map(|file| Reload::new(file, &[], reload::nothing()));
+    reload.as_ref().map(Reload::follow).transpose()?;
+    let _shown = service.show(first.role, &[] as &[String], Control::new(&ending, reload), describe);
     loop {
         tokio::select! {
             (_, name) = signals.next() => {
                 tracing::info!("{name} received; ended");
+                return Ok(ExitCode::SUCCESS);
+            }
+            () = ending.requested() => {
+                tracing::info!("asked to end; ended");
                 return Ok(ExitCode::SUCCESS);
             }
             _ = ticks.tick() => {}
@@ -188,18 +212,19 @@ mod tests {
     use clap::{Command, CommandFactory, Parser};
     use tributary_nodes::{AccessPointConfig, DeviceConfig, GatewayConfig, Settings};
 
+    /// Flags of every program.
+    const OF_ALL: [&str; 6] = ["json", "help", "user", "metrics", "metrics-remote", "log-format"];
+
     fn flags(command: &Command) -> Vec<String> {
         let names = command.get_arguments().filter_map(|argument| argument.get_long());
-        let mut names: Vec<String> = names
-            .filter(|name| !["json", "help", "user"].contains(name))
-            .map(|name| name.replace('-', "_"))
-            .collect();
+        let mut names: Vec<String> =
+            names.filter(|name| !OF_ALL.contains(name)).map(|name| name.replace('-', "_")).collect();
         names.sort();
         names
     }
 
     #[test]
-    fn flags_and_keys_of_the_file_are_the_same() {
+    fn flags_and_keys_of_the_settings_are_the_same() {
         let sorted = |keys: &[&str]| {
             let mut keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
             keys.sort();
@@ -212,13 +237,12 @@ mod tests {
     }
 
     #[test]
-    fn flags_make_the_same_settings_as_a_file() {
+    fn flags_make_settings() {
         let line = "x gateway --listen 192.0.2.1:7100 --access-point a=k --tun t0 --address 10.0.0.1/24 --key f \
              --redundancy 0.2 --link-mtu 2000";
         let Gateway(arguments) = Cli::parse_from(line.split_whitespace()).command else { panic!("gateway") };
-        let table = given(&arguments.flags).expect("strings and numbers");
-        let config: GatewayConfig = load(None, table).expect("it is complete");
+        let config: GatewayConfig = settings(&arguments.flags).expect("it is complete");
         assert_eq!((config.coding.redundancy, config.coding.link_mtu), (0.2, 2000));
-        assert!(arguments.file.is_none() && !arguments.json);
+        assert!(!arguments.json);
     }
 }

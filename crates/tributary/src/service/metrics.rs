@@ -5,6 +5,7 @@
 
 mod families;
 
+use super::fields::list;
 use super::http;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -145,19 +146,20 @@ fn names_an_address(host: &str) -> bool {
         || bare.is_some_and(|name| name.parse::<Ipv6Addr>().is_ok())
 }
 
-/// Why a program with this status is not ready; `None` if it is. A client is ready when a path or hop is up, a server when it
-/// listens.
+/// Why a program with this status is not ready; `None` if it is. A client end of sessions is ready when a path is up, a COTAG node
+/// when a hop is up, any other program until it ends.
 fn unready(status: &Value) -> Option<&'static str> {
-    let all = |name: &str| status[name].as_array().map_or(&[][..], Vec::as_slice);
     let is_up = |path: &Value| path["state"] == "up";
-    let has_path = |session: &Value| session["paths"].as_array().is_some_and(|paths| paths.iter().any(is_up));
+    let has_path = |session: &Value| list(session, "paths").iter().any(is_up);
     if status["draining"] == true {
         return Some("the program is ending");
     }
-    if status["role"] == "connect" && !all("sessions").iter().any(has_path) {
+    // Servers count their clients.
+    let is_client = status["sessions"].is_array() && !status["clients"].is_array();
+    if is_client && !list(status, "sessions").iter().any(has_path) {
         return Some("no path is up");
     }
-    let links = all("links");
+    let links = list(status, "links");
     (!links.is_empty() && !links.iter().any(|link| link["up"] == true)).then_some("no hop is up")
 }
 

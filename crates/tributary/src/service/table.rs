@@ -1,18 +1,7 @@
 //! The status of a program as text.
 
+use super::fields::{list, number, word};
 use serde_json::Value;
-
-fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
-    value[name].as_array().map_or(&[], Vec::as_slice)
-}
-
-fn number(value: &Value, name: &str) -> f64 {
-    value[name].as_f64().unwrap_or_default()
-}
-
-fn word<'a>(value: &'a Value, name: &str) -> &'a str {
-    value[name].as_str().unwrap_or("-")
-}
 
 /// The local part of a path.
 fn radio(path: &Value) -> &str {

@@ -2,6 +2,7 @@
 //!
 //! Not here: what the programs answer ([`crate::service::sockets`]).
 
+use crate::service::fields::{list, number, word};
 use crate::service::sockets;
 use anyhow::{Context, Result};
 use ratatui::Frame;
@@ -206,18 +207,6 @@ fn sparkline(rates: impl DoubleEndedIterator<Item = f64> + Clone) -> String {
 
 fn key(program: &Value, session: &Value, path: &Value) -> String {
     format!("{} {} {} {}", program["pid"], session["session"], path["path"], path["radio"])
-}
-
-fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
-    value[name].as_array().map_or(&[], Vec::as_slice)
-}
-
-fn number(value: &Value, name: &str) -> f64 {
-    value[name].as_f64().unwrap_or_default()
-}
-
-fn word<'a>(value: &'a Value, name: &str) -> &'a str {
-    value[name].as_str().unwrap_or("-")
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Labels are bounded: names of the list of clients, paths by their number (server) or as they were given (client), names of
 //! hops. Addresses of peers and names of sessions are none, because each new one would be another time series.
 
+use crate::service::fields::list;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 use serde_json::Value;
@@ -64,22 +65,25 @@ impl Family {
         match self.rows {
             Rows::Program => vec![(Vec::new(), status)],
             Rows::Clients => {
-                list(status, "clients").map(|client| (vec![label("client", client)], client)).collect()
+                list(status, "clients").iter().map(|client| (vec![label("client", client)], client)).collect()
             }
             Rows::ClientPaths => list(status, "clients")
+                .iter()
                 .flat_map(|client| {
                     list(client, "paths")
+                        .iter()
                         .map(move |path| (vec![label("client", client), label("path", path)], path))
                 })
                 .collect(),
             // A server's sessions are counted for their clients.
             Rows::OwnPaths if status["clients"].is_array() => Vec::new(),
             Rows::OwnPaths => list(status, "sessions")
+                .iter()
                 .flat_map(|session| list(session, "paths"))
                 .map(|path| (vec![("path", word(&path["radio"]))], path))
                 .collect(),
             Rows::Links => {
-                list(status, "links").map(|link| (vec![("link", word(&link["name"]))], link)).collect()
+                list(status, "links").iter().map(|link| (vec![("link", word(&link["name"]))], link)).collect()
             }
         }
     }
@@ -124,10 +128,6 @@ impl Metric {
         };
         Some(value * self.factor)
     }
-}
-
-fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
-    value[name].as_array().into_iter().flatten()
 }
 
 fn label(name: &'static str, row: &Value) -> (&'static str, String) {

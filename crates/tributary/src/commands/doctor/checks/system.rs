@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::process::{Command, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Seconds from 1970 to 2026: no program of this release ran before.
+/// Start of 2026 as Unix time. A clock that shows an earlier time is wrong.
 const RELEASED: Duration = Duration::from_secs(1_767_225_600);
 /// Smallest MTU of IPv6 (RFC 8200, section 5).
 const LEAST_MTU: u32 = 1280;
