@@ -13,6 +13,7 @@ mod delay;
 mod error;
 mod link;
 mod loss;
+mod measured;
 mod name;
 mod packet;
 mod queue;
@@ -28,6 +29,7 @@ pub use delay::DelaySpec;
 pub use error::ScenarioError;
 pub use link::{CHUNK_SPAN, Link, LinkConfig};
 pub use loss::LossSpec;
+pub use measured::{MeasuredLink, MeasuredNetwork, MeasuredPath};
 pub use name::{Name, WrittenAt};
 pub use packet::{Chunk, Packet};
 pub use queue::QueueSpec;
@@ -39,5 +41,6 @@ pub use scenario::{
 pub use spec::{Direction, LinkSpec, Moment};
 pub use stats::{Count, LinkStats};
 pub use trace::{
-    Column, MAX_RATE, TableLayout, TimeUnit, Trace, TraceError, TraceTable, TraceTime, TraceValue,
+    Column, KnownForm, KnownTrace, MAX_RATE, TableLayout, TimeUnit, Trace, TraceError, TraceTable, TraceTime,
+    TraceValue,
 };

@@ -8,6 +8,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use tributary_types::{Bitrate, Instant, Rng};
 
+mod begun;
 mod record;
 #[cfg(test)]
 mod tests;

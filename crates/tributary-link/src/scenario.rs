@@ -10,6 +10,7 @@ use crate::{BackgroundSpec, QueueSpec};
 use core::time::Duration;
 use tributary_types::DataSize;
 
+mod begun;
 mod builtin;
 mod check;
 mod link_fields;

@@ -13,12 +13,14 @@ use tributary_types::file_text::{lines, shown, without_mark};
 
 mod csv;
 pub(crate) mod heading;
+mod known;
 mod rows;
 mod table;
 #[cfg(test)]
 mod tests;
 mod write;
 
+pub use known::{KnownForm, KnownTrace};
 pub use rows::{Column, TableLayout};
 pub use table::{TimeUnit, TraceTable, TraceTime, TraceValue};
 
@@ -108,6 +110,25 @@ impl Trace {
     #[must_use]
     pub fn period(&self) -> Duration {
         Duration::from_nanos(self.spans.last().map_or(0, |s| s.0))
+    }
+
+    /// The same trace without its first `after`: it begins there, and still repeats after its period.
+    #[must_use]
+    pub fn begun_at(&self, after: Duration) -> Self {
+        let period = self.spans.last().map_or(1, |span| span.0);
+        let from = (after.as_nanos() % u128::from(period)) as u64;
+        let later = self.spans.iter().filter(|span| span.0 > from).map(|&(end, rate)| (end - from, rate));
+        let begins = std::iter::once(0).chain(self.spans.iter().map(|span| span.0));
+        let passed = self.spans.iter().zip(begins).filter(|(_, begin)| *begin < from);
+        let passed = passed.map(|(&(end, rate), _)| (end.min(from) + period - from, rate));
+        let mut spans: Vec<(u64, Bitrate)> = Vec::with_capacity(self.spans.len() + 1);
+        for (end, rate) in later.chain(passed) {
+            match spans.last_mut() {
+                Some(last) if last.1 == rate => last.0 = end,
+                _ => spans.push((end, rate)),
+            }
+        }
+        Self { spans }
     }
 
     /// The highest rate in the trace.
