@@ -17,6 +17,8 @@ pub mod tables_file;
 pub use escape::base64;
 pub use html::{HtmlReport, KeyFigure, Media};
 pub use judged::{Judged, bootstrap, bootstrap_rounds};
-pub use plot::{Band, BarGroup, Bars, Cdf, Layout, Plot, Series, Strip, StripRow, TimeSeries, Tone};
+pub use plot::{
+    Band, BarGroup, Bars, Cdf, Layout, Plot, Rank, Ranks, Series, Strip, StripRow, TimeSeries, Tone,
+};
 pub use schema::{Claim, Expectation, Interval, Reproduced, Reproduction, RunInfo, Verdict};
 pub use table::{Column, Table, TableCell};

@@ -1,4 +1,4 @@
-//! Plots as SVG: time series, distributions, bars beside a paper's values, and strips of seconds.
+//! Plots as SVG: time series, distributions, bars beside a paper's values, rankings, and strips of seconds.
 //!
 //! A plot is a plain value; [`Plot::svg`] draws it for a page that carries [`STYLE`] (as
 //! [`crate::HtmlReport`] does), [`Plot::standalone`] as a file of its own that follows the reader's
@@ -7,12 +7,14 @@
 mod bars;
 mod cdf;
 mod frame;
+mod ranks;
 mod scale;
 mod strip;
 mod time_series;
 
 pub use bars::{Bar, BarGroup, Bars};
 pub use cdf::Cdf;
+pub use ranks::{Rank, Ranks};
 pub use strip::{Strip, StripRow};
 pub use time_series::{Layout, TimeSeries};
 
