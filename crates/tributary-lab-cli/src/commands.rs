@@ -1,6 +1,8 @@
 //! The commands: configuration in, a library call, its result out.
 
 pub(crate) mod bench;
+pub(crate) mod compare;
+pub(crate) mod convert;
 mod demo;
 mod emulate;
 mod measure;
@@ -29,6 +31,8 @@ pub(crate) enum Command {
     Demo(DemoArguments),
     Run(Box<RunArguments>),
     Sweep(sweep::SweepArguments),
+    Compare(compare::CompareArguments),
+    Convert(convert::ConvertArguments),
     Reproduce(reproduce::ReproduceArguments),
     #[command(subcommand)]
     Emu(Emu),
@@ -48,6 +52,8 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Run(arguments) => measure::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::Convert(arguments) => convert::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Emu(Emu::Run(arguments)) => emulate::run(&arguments),
         Command::Emu(Emu::Cotag(arguments)) => emulate::cotag(&arguments),

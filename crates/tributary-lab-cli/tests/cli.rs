@@ -1,5 +1,7 @@
 //! The command line as a user sees it: output, exit codes, and one clear line for every invalid input.
 
+#[path = "cli/compare.rs"]
+mod compare;
 #[path = "cli/simulator.rs"]
 mod simulator;
 

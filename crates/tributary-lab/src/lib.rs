@@ -6,6 +6,7 @@
 
 pub mod audits;
 pub mod cell;
+pub mod compare;
 pub mod demo;
 mod emulate;
 pub mod endpoint;

@@ -5,6 +5,7 @@
 //! judges the claims; [`Page`] prints them. Adding a paper: `docs/guide/reproductions.md`.
 
 mod check;
+pub mod comparison;
 pub mod cotag;
 pub mod decision_engine;
 mod error;
@@ -32,10 +33,11 @@ pub use runner::{Experiment, Outcome, Settings, expected, measure, run};
 pub use sample::{Labels, Metric, Sample};
 
 /// The experiments that are part of the program and need no files.
-pub const EXPERIMENTS: [&dyn Experiment; 5] = [
+pub const EXPERIMENTS: [&dyn Experiment; 6] = [
     &transfer::Transfer,
     &pathways::Pathways,
     &cotag::Cotag,
     &decision_engine::DecisionEngine,
     &handoff::Handoff,
+    &comparison::Comparison,
 ];

@@ -1,6 +1,6 @@
 //! The cells of a paper: every combination of a matrix's lists, for each seed.
 
-use super::network::{scaled, turned};
+use super::network::{phase, scaled};
 use super::sample::Labels;
 use crate::cell::Queue;
 use crate::result::World;
@@ -452,17 +452,30 @@ impl Cell {
         format!("models {} {self:?}", model_version(self.label("transport")))
     }
 
+    /// Its scenario as it is in its file.
+    ///
+    /// # Errors
+    /// [`ScenarioError`].
+    pub fn scenario(&self) -> Result<Scenario, ScenarioError> {
+        let name = self.label("scenario");
+        if name.ends_with(".toml") { Scenario::load(self.beside.join(name)) } else { Scenario::find(name) }
+    }
+
     /// Its network: the scenario with seed, length, base RTT, scale and loss.
     ///
     /// # Errors
     /// [`CellError`] names the axis and the value.
     pub fn network(&self) -> Result<Scenario, CellError> {
-        let name = self.label("scenario");
-        let found = match name.ends_with(".toml") {
-            true => Scenario::load(self.beside.join(name))?,
-            false => Scenario::find(name)?,
-        };
-        let mut network = found.with_seed(self.seed).with_duration(Duration::from_secs(self.seconds.into()));
+        self.conditions(self.scenario()?)
+    }
+
+    /// Another scenario with its seed, length, base RTT, scale and loss.
+    ///
+    /// # Errors
+    /// [`CellError::Value`] names the axis and the value.
+    pub fn conditions(&self, scenario: Scenario) -> Result<Scenario, CellError> {
+        let mut network =
+            scenario.with_seed(self.seed).with_duration(Duration::from_secs(self.seconds.into()));
         if let Some(rtt) = time("rtt", self.label("rtt"))? {
             network = network.with_rtt(rtt);
         }
@@ -477,10 +490,10 @@ impl Cell {
         if self.any_phase {
             let mut rng = Rng::new(self.seed).child("phase");
             for path in &mut network.paths {
-                let phase = rng.next_u64();
+                let random = rng.next_u64();
                 for link in [&mut path.down, &mut path.up] {
-                    if let RateSpec::Turns(turns) = &mut link.rate {
-                        *turns = turned(turns, phase, STEP);
+                    if let RateSpec::Turns(turns) = &link.rate {
+                        link.rate = link.rate.begun_at(phase(turns, random, STEP));
                     }
                 }
             }

@@ -36,22 +36,11 @@ fn scale(link: &mut LinkSpec, factor: u64) {
     }
 }
 
-/// The same cycle of rates, started at another phase.
-pub(super) fn turned(turns: &[(Duration, Bitrate)], phase: u64, step: Duration) -> Vec<(Duration, Bitrate)> {
+/// The time into a cycle of rates that a random number stands for, in whole steps.
+pub(super) fn phase(turns: &[(Duration, Bitrate)], random: u64, step: Duration) -> Duration {
     let period: Duration = turns.iter().map(|turn| turn.0).sum();
     let steps = (period.as_nanos() / step.as_nanos()).max(1) as u64;
-    let mut skip = step * u32::try_from(phase % steps).unwrap_or(0);
-    let mut rest = turns.to_vec();
-    while skip >= rest[0].0 {
-        skip -= rest[0].0;
-        rest.rotate_left(1);
-    }
-    if !skip.is_zero() {
-        let (length, rate) = rest[0];
-        rest[0].0 = length - skip;
-        rest.push((skip, rate));
-    }
-    rest
+    step * u32::try_from(random % steps).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -102,7 +91,11 @@ mod tests {
             turns.iter().find(inside).map(|turn| turn.1)
         };
         for (phase, skipped) in [(0, 0), (1, 10), (150, 1500), (249, 2490), (250, 0), (401, 1510)] {
-            let begun = turned(&turns, phase, ms(10));
+            let RateSpec::Turns(begun) =
+                RateSpec::Turns(turns.to_vec()).begun_at(super::phase(&turns, phase, ms(10)))
+            else {
+                panic!("a cycle stays one");
+            };
             for ms in (0..5000).step_by(10) {
                 assert_eq!(at(&begun, ms), at(&turns, ms + skipped), "phase {phase}, {ms} ms");
             }

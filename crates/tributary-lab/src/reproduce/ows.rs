@@ -10,6 +10,7 @@
 pub mod audience;
 pub mod clip;
 mod curve;
+pub(crate) mod elsewhere;
 mod experiment;
 mod eyes;
 mod live;

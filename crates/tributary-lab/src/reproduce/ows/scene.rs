@@ -61,6 +61,11 @@ impl Scene {
         Ok(Self::new(name, Scenario::find(name)?, true))
     }
 
+    /// A network that is not in a file.
+    pub fn of(scenario: Scenario) -> Self {
+        Self::new(&scenario.name.clone(), scenario, true)
+    }
+
     fn new(name: &str, scenario: Scenario, added: bool) -> Self {
         let key = key::of(&format!("{scenario:?}"));
         Self { name: name.to_owned(), scenario, added, key }

@@ -1,0 +1,97 @@
+//! Every transport over the user's own network, ranked: the network is a scenario or measured traces, the runs are those of
+//! the one runner ([`crate::reproduce::measure`] with [`crate::reproduce::comparison`]).
+//!
+//! [`Source`] reads what the user has, [`Choice::plan`] says what is run, [`Ranking`] orders the results and judges each
+//! transport against the best single path and against MPTCP, and [`Page`] prints that.
+
+mod capture;
+mod page;
+mod ranking;
+mod source;
+
+pub use page::Page;
+pub use ranking::{Against, Ranking, Standing, Verdict};
+pub use source::{Source, SourceError};
+
+use crate::reproduce::comparison::Workload;
+use std::fmt::Write as _;
+use tributary_link::Scenario;
+use tributary_proto::scheduler;
+
+/// Default number of seeds.
+pub const SEEDS: u32 = 10;
+/// Bounds of the default length of a run in seconds: shorter runs mostly show the start, longer ones take long.
+const SECONDS: (u32, u32) = (15, 30);
+/// Schedulers of MPTCP: the kernel's, and those that kernels have had.
+const MPTCP: [&str; 6] =
+    ["mptcp", "mptcp/min-rtt", "mptcp/blest", "mptcp/ecf", "mptcp/round-robin", "mptcp/redundant"];
+/// Priorities in front of the product's scheduler, which differ from it for messages.
+const PRIORITIES: &str = "session/avira+fbdt";
+
+/// What is compared.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// What is sent.
+    pub workload: Workload,
+    /// Number of seeds.
+    pub seeds: u32,
+    /// Seconds of each run; `None`: from the network's length and the number of seeds.
+    pub seconds: Option<u32>,
+    /// Congestion control of every subflow.
+    pub congestion: String,
+    /// Transports by name; empty: all of [`transports`].
+    pub transports: Vec<String>,
+}
+
+impl Choice {
+    /// The plan of the runs, in the form of a paper, over `source`.
+    #[must_use]
+    pub fn plan(&self, source: &Source) -> String {
+        let (scenario, seconds) = (source.scenario(), self.seconds(source.scenario()));
+        let transports =
+            if self.transports.is_empty() { transports(scenario) } else { self.transports.clone() };
+        let list = |values: &[String]| {
+            let quoted = values.iter().map(|value| toml::Value::from(value.as_str()).to_string());
+            quoted.collect::<Vec<_>>().join(", ")
+        };
+        let mut text = String::new();
+        let _ = write!(
+            text,
+            "name = \"compare-{workload}\"\ntitle = \"{workload} over {name}\"\nworld = \"sim\"\n\n\
+             [[matrix]]\nworld = \"sim\"\nexperiment = \"comparison\"\nscenarios = [{file}]\n\
+             transports = [{transports}]\ncongestion = [{congestion}]\nseeds = {seeds}\nseconds = {seconds}\n\
+             axes = {{ workload = [\"{workload}\"], within = [\"{within} s\"] }}\n",
+            workload = self.workload,
+            name = scenario.name.replace(['"', '\\'], "").replace(|c: char| c.is_control(), " "),
+            file = list(&[source.name().to_owned()]),
+            transports = list(&transports),
+            congestion = list(std::slice::from_ref(&self.congestion)),
+            seeds = self.seeds,
+            within = scenario.duration.as_secs_f64(),
+        );
+        text
+    }
+
+    /// Seconds of each run. By default the runs of all seeds together are as long as the network.
+    #[must_use]
+    pub fn seconds(&self, scenario: &Scenario) -> u32 {
+        let share = scenario.duration.as_secs() / u64::from(self.seeds.max(1));
+        let (least, most) = self.workload.seconds();
+        let share = u32::try_from(share).unwrap_or(u32::MAX).clamp(SECONDS.0, SECONDS.1);
+        self.seconds.unwrap_or(share.clamp(least, most))
+    }
+}
+
+/// Every transport for this network: TCP and QUIC on each path alone, MPTCP and multipath QUIC, and a session with every scheduler.
+#[must_use]
+pub fn transports(scenario: &Scenario) -> Vec<String> {
+    let paths = scenario.path_names();
+    let alone = paths.iter().flat_map(|path| [format!("tcp:{path}"), format!("quic:{path}")]);
+    let own = |name: &&str| !name.contains("avira");
+    let sessions = scheduler::names().into_iter().filter(own).map(|name| format!("session/{name}"));
+    let several = MPTCP.into_iter().chain(["mpquic", PRIORITIES]).map(str::to_owned);
+    alone.chain(several).chain(sessions).collect()
+}
+
+#[cfg(test)]
+mod tests;
