@@ -207,3 +207,31 @@ fn emulated_commands_keep_their_exit_codes_and_runs_write_their_files() {
         assert!(result["goodput"]["mean_mbps"].as_f64().unwrap() > 1.0, "{json}");
     }
 }
+
+#[test]
+fn a_quic_connection_is_measured_inside_a_session_and_beside_it() {
+    if !networks() {
+        return;
+    }
+    let directory = TempDir::new().unwrap();
+    let paper = directory.path().join("inner.toml");
+    let text_of_paper = "name = \"inner\"\n[[matrix]]\nworld = \"emu\"\nscenarios = [\"normal\"]\n\
+                         transports = [\"quic:wifi\", \"fbdt\"]\naxes = { inner = [\"bbr\"] }\nseeds = 1\nseconds = 3\n";
+    std::fs::write(&paper, text_of_paper).unwrap();
+    let output =
+        output(&["reproduce", text(&paper), "--world", "emu", "--json", "--out", text(directory.path())]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let outcome: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let samples = outcome["samples"].as_array().unwrap();
+    let value = |transport: &str, metric: &str| {
+        let of =
+            samples.iter().find(|sample| sample["labels"]["transport"] == transport).expect("it was run");
+        of["metrics"][metric][0].as_f64().unwrap_or_else(|| panic!("no {metric}: {of}"))
+    };
+    for transport in ["quic:wifi", "fbdt"] {
+        assert!(value(transport, "bulk") > 1.0 && value(transport, "srtt") > 0.0, "{samples:?}");
+    }
+    // Both radios carry the one connection.
+    let share = value("fbdt", "share");
+    assert!(share > 0.0 && share < 100.0, "{samples:?}");
+}

@@ -61,13 +61,16 @@ pub struct Run {
     pub session: SessionSettings,
     /// Congestion controller of every socket of both ends.
     pub congestion: String,
+    /// Congestion controller of a QUIC connection that carries the workload in datagrams of the session, relayed by the product's
+    /// proxy; `None`: the workload uses the session's streams. Unused by other transports.
+    pub inner_quic: Option<String>,
     /// The workload that the client requests.
     pub workload: Workload,
     /// The video that live streams send.
     pub video: Option<Video>,
     /// Threads of each endpoint's runtime.
     pub threads: usize,
-    /// Whether to record the window of a single TCP connection over time.
+    /// Whether to record the window and the round trip of a single TCP or QUIC connection over time.
     pub windows: bool,
     /// Messages sent beside the workload; each kind has its own stream or connection.
     pub messages: Vec<MessageFlow>,
@@ -91,6 +94,7 @@ impl Run {
             transport: transport.clone(),
             session: SessionSettings::default(),
             congestion: congestion.to_owned(),
+            inner_quic: None,
             workload: workload.clone(),
             video,
             threads: 1,

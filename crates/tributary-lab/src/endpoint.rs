@@ -5,6 +5,7 @@
 //! standard input ends. Both end when their time limit has passed.
 
 mod client;
+mod inner;
 mod input;
 mod messages;
 mod server;
@@ -21,6 +22,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use thiserror::Error;
 use tributary_net::Key;
+use tributary_net::proxy::ProxyError;
 use tributary_net::transport::{TransportConfig, TransportError, TransportName};
 use tributary_stream::{FetchError, LadderError};
 
@@ -34,13 +36,16 @@ pub struct Task {
     pub session: SessionSettings,
     /// Congestion control of every socket.
     pub congestion: String,
+    /// Congestion control of a QUIC connection inside the session.
+    #[serde(default)]
+    pub inner_quic: Option<String>,
     /// The session's key, in the form of a key file's line.
     pub key: String,
     /// The process ends after this many seconds at the latest.
     pub limit: f64,
     /// Threads of the runtime; with 1, only the calling thread.
     pub threads: usize,
-    /// Whether the server records the window of a single TCP connection over time.
+    /// Whether the server records the window of a single TCP or QUIC connection over time.
     pub windows: bool,
     /// Messages sent beside the workload; each kind has its own stream or connection.
     #[serde(default)]
@@ -53,6 +58,12 @@ impl Task {
     fn config(&self) -> Result<TransportConfig, EndpointError> {
         let key = Key::parse(&self.key, "the task")?;
         Ok(transport::config(&self.transport, &self.congestion, key, &self.session))
+    }
+
+    /// Congestion control of the QUIC connection inside the session, if there is one.
+    fn inner_quic(&self) -> Option<&str> {
+        let is_session = matches!(self.transport, TransportName::Session { .. });
+        self.inner_quic.as_deref().filter(|_| is_session)
     }
 }
 
@@ -117,11 +128,11 @@ pub struct ServerReport {
     pub fallback: bool,
     /// Counters of a Tributary session.
     pub session: Option<Counters>,
-    /// The window of a single TCP connection, if it was requested.
+    /// The window of a single TCP or QUIC connection, if it was requested.
     pub windows: Vec<WindowSample>,
 }
 
-/// The kernel's window at a moment (`TCP_INFO`).
+/// The window at a moment (`TCP_INFO`, or QUIC's own).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WindowSample {
     /// Milliseconds since the request arrived.
@@ -193,6 +204,9 @@ pub enum EndpointError {
     /// Not all paths came up.
     #[error(transparent)]
     Paths(#[from] PathsMissing),
+    /// The proxy around a QUIC connection does not run.
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
 }
 
 fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> EndpointError {

@@ -77,7 +77,7 @@ pub struct RunResult {
     pub audit: AuditNote,
     /// The client's record.
     pub record: Record,
-    /// The window of a single TCP connection every 10 ms, if requested.
+    /// The window of a single TCP or QUIC connection every 10 ms, if requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<WindowSample>,
     /// Messages beside the workload, if requested.

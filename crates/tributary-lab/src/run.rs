@@ -71,6 +71,7 @@ fn task(cell: &Run, key: &str, role: Role) -> Task {
         transport: cell.transport.clone(),
         session: cell.session.clone(),
         congestion: cell.congestion.clone(),
+        inner_quic: cell.inner_quic.clone(),
         key: key.to_owned(),
         limit: (START + cell.workload.duration() + GRACE).as_secs_f64(),
         threads: cell.threads,

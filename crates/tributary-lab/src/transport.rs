@@ -103,6 +103,11 @@ impl Paths {
         Self { dialled: paths.iter().take(dialled).map(path).collect(), wanted: paths.len() }
     }
 
+    /// Paths given to the transport.
+    pub(crate) fn dialled(&self) -> &[PathConfig] {
+        &self.dialled
+    }
+
     /// Connects over them.
     ///
     /// # Errors
@@ -117,12 +122,23 @@ impl Paths {
     /// # Errors
     /// [`PathsMissing`].
     pub async fn all_up(&self, connection: &Connection) -> Result<TransportStats, PathsMissing> {
+        let look = || {
+            let stats = connection.stats();
+            (if stats.fallback { self.wanted } else { stats.paths.len() }, stats)
+        };
+        self.until_up(look).await
+    }
+
+    /// Looks until every path is up. `look` returns how many are, and what the caller wants to know.
+    ///
+    /// # Errors
+    /// [`PathsMissing`].
+    pub(crate) async fn until_up<T>(&self, look: impl Fn() -> (usize, T)) -> Result<T, PathsMissing> {
         let (until, wanted) = (Instant::now() + ALL_PATHS, self.wanted);
         loop {
-            let stats = connection.stats();
-            let up = stats.paths.len();
-            if up >= wanted || stats.fallback {
-                return Ok(stats);
+            let (up, seen) = look();
+            if up >= wanted {
+                return Ok(seen);
             }
             if Instant::now() >= until {
                 return Err(PathsMissing { up, wanted });

@@ -1,6 +1,6 @@
 //! The client of a run: connects over all its paths, waits for the start, measures one workload.
 
-use super::{ClientReport, EndpointError, Reply, Task, input, messages, reply, system, usage};
+use super::{ClientReport, EndpointError, Reply, Task, inner, input, messages, reply, system, usage};
 use crate::messages::{MessageFlow, MessageRecord};
 use crate::transport::Paths;
 use crate::workload::{Record, Workload};
@@ -23,6 +23,16 @@ type Path = (Ipv4Addr, SocketAddr);
 pub(super) async fn run(task: &Task, paths: &[Path], workload: &Workload) -> Result<(), EndpointError> {
     let config = task.config()?;
     let to = Paths::new(&task.transport, paths);
+    if let Some(congestion) = task.inner_quic() {
+        let (connection, session, up) = inner::connect(task, congestion, paths).await?;
+        let stream = introduced(&connection, 0, 0).await?;
+        let (record, _, cpu_seconds) = begin(stream, workload, (Vec::new(), &[])).await?;
+        let session = Some(session.stats().session.into());
+        let (paths_up, fallback, messages) = (up, false, Vec::new());
+        let report = ClientReport { record, cpu_seconds, paths_up, fallback, session, messages };
+        reply(&Reply::Measured(Box::new(report)));
+        return Ok(());
+    }
     let connection = to.connect(&config).await?;
     let stream = introduced(&connection, 0, 0).await?;
     let stats = to.all_up(&connection).await?;

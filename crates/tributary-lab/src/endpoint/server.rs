@@ -1,7 +1,8 @@
 //! The server of a run: accepts connections, serves every stream, and reports when its input ends.
 
 use super::{
-    Counters, EndpointError, Reply, ServerReport, Task, WindowSample, input, messages, reply, usage, windows,
+    Counters, EndpointError, Reply, ServerReport, Task, WindowSample, inner, input, messages, reply, usage,
+    windows,
 };
 use crate::messages::MessageFlow;
 use crate::transport::listen;
@@ -46,11 +47,16 @@ pub(super) async fn run(
     let shared = Shared {
         flows: task.messages.clone().into(),
         ladder,
-        windows: task.windows && matches!(task.transport, TransportName::Tcp(_)),
+        windows: task.windows
+            && (task.inner_quic().is_some()
+                || matches!(task.transport, TransportName::Tcp(_) | TransportName::Quic(_))),
         seen: Arc::default(),
     };
     let mut lines = input::lines();
-    let (mut acceptor, listening) = listen(&task.config()?, addresses).await?;
+    let (mut acceptor, listening) = match task.inner_quic() {
+        Some(congestion) => inner::listen(task, congestion, addresses).await?,
+        None => listen(&task.config()?, addresses).await?,
+    };
     reply(&Reply::Ready(listening));
     let began = usage::cpu_time();
     loop {

@@ -59,7 +59,11 @@ pub const METRICS: [Metric; 28] = [
     Metric::new("messages_arrived", "%", "messages that arrived"),
     Metric::new("retransmitted", "%", "data sent again on the same path; simulator only"),
     Metric::new("timeouts", "", "retransmission time-outs; simulator only"),
-    Metric::new("srtt", "ms", "mean smoothed round-trip time; simulator only"),
+    Metric::new(
+        "srtt",
+        "ms",
+        "mean smoothed round-trip time; in the emulator only of QUIC on the axis `inner`",
+    ),
     Metric::new("took_p50", "ms", "median time of transfers and messages of known size; simulator only"),
     Metric::new("took_p99", "ms", "99th percentile of this time; simulator only"),
     Metric::new("late", "", "messages that missed their deadline; simulator only"),
@@ -112,15 +116,20 @@ fn simulation(cell: &Cell) -> Result<Simulation, CellError> {
     }
     // The other transports of a comparison have no transmission window.
     let session = matches!(transport, TransportName::Session { .. });
-    let options = Options { window: window(cell)?.filter(|_| session), ..Options::default() };
-    Ok(Simulation {
-        scenario,
-        queue: cell.queue()?,
-        transport,
-        congestion: cell.label("congestion").to_owned(),
-        workloads,
-        options,
-    })
+    // quinn's own CUBIC, as on sockets.
+    let inner = inner(cell).map(|name| if name == "cubic" { "quic-cubic" } else { name });
+    let options = Options {
+        window: window(cell)?.filter(|_| session),
+        inner_quic: inner.filter(|_| session).map(str::to_owned),
+        ..Options::default()
+    };
+    let congestion = inner.filter(|_| transport.is_quic()).unwrap_or(cell.label("congestion")).to_owned();
+    Ok(Simulation { scenario, queue: cell.queue()?, transport, congestion, workloads, options })
+}
+
+/// The congestion control on the axis `inner`: of a QUIC connection inside a session, or directly on a path.
+fn inner(cell: &Cell) -> Option<&str> {
+    Some(cell.label("inner")).filter(|name| !name.is_empty())
 }
 
 /// The transmission window on the axis `window`, such as `256 KiB`.
@@ -194,8 +203,12 @@ fn emulation(cell: &Cell) -> Result<Run, CellError> {
         return Err(CellError::Value { axis: "window", value: cell.label("window").to_owned(), expected });
     }
     let workload = Workload::Bulk { seconds: f64::from(cell.seconds) };
-    let mut run = Run::new(&scenario, &transport, cell.label("congestion"), &workload);
+    let inner = inner(cell);
+    let congestion = inner.filter(|_| transport.is_quic()).unwrap_or(cell.label("congestion"));
+    let mut run = Run::new(&scenario, &transport, congestion, &workload);
     run = run.with_queue(cell.queue()?);
+    run.inner_quic = inner.map(str::to_owned);
+    run.windows = inner.is_some();
     run.attempts = cell.attempts;
     if cell.messages {
         run.messages = vec![MessageFlow::imu()];
@@ -214,6 +227,8 @@ fn emulated(cell: &Cell) -> Result<Sample, CellError> {
     sample.set("rtt", Some(result.rtt_ms));
     dead_radio(&mut sample, &run.scenario, &result.silences, &result.links);
     share(&mut sample, &run.scenario, &result.links);
+    let round_trips: Vec<f64> = result.windows.iter().map(|sample| sample.srtt_ms).collect();
+    sample.set("srtt", stats::mean(&round_trips));
     sample.set("bulk", Some(result.record.bytes() as f64 * 8e-6 / f64::from(cell.seconds.max(1))));
     if let Some(messages) = result.messages.first() {
         sample.set("message_p50", Some(messages.p50_ms));

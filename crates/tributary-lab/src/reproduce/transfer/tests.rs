@@ -1,6 +1,8 @@
 //! Metrics of a radio that dies and comes back.
 
 use super::*;
+use crate::reproduce::matrix::Selection;
+use crate::reproduce::paper::Paper;
 use core::time::Duration;
 
 #[test]
@@ -16,4 +18,25 @@ fn a_radio_that_dies_and_comes_back_is_measured() {
     dead_radio(&mut sample, &scenario, &[], &[("wigig".to_owned(), vec![0.0; 60])].into());
     assert_eq!(sample.metrics["dead_silence"], [UNRECORDED_MS]);
     assert!(sample.metrics["back_after"][0] > 3600.0, "never used again misses every bound");
+}
+
+#[test]
+fn the_axis_inner_is_the_congestion_control_inside_a_session_and_of_quic_alone() {
+    let plan = "name = \"inner\"\n[[matrix]]\nworld = \"WORLD\"\nscenarios = [\"los\"]\ntransports = [\"quic:wifi\", \"fbdt\"]\n\
+                congestion = [\"reno\"]\naxes = { inner = [\"cubic\"] }\nseeds = 1\nseconds = 2\n";
+    let cells = |world| {
+        let paper = Paper::parse(&plan.replace("WORLD", &format!("{world}")), "inner.toml").unwrap();
+        paper.cells(&Selection { world, ..Selection::default() }).unwrap()
+    };
+    for cell in cells(World::Emu) {
+        let run = emulation(&cell).unwrap();
+        let congestion = if run.transport.is_quic() { "cubic" } else { "reno" };
+        assert_eq!((run.congestion.as_str(), run.inner_quic.as_deref()), (congestion, Some("cubic")));
+    }
+    for cell in cells(World::Sim) {
+        let run = simulation(&cell).unwrap();
+        let wanted =
+            if run.transport.is_quic() { ("quic-cubic", None) } else { ("reno", Some("quic-cubic")) };
+        assert_eq!((run.congestion.as_str(), run.options.inner_quic.as_deref()), wanted);
+    }
 }
