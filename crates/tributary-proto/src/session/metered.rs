@@ -42,6 +42,10 @@ impl Metered {
         } else {
             self.paths.remove(&path);
         }
+        if self.paths.is_empty() {
+            // Nothing is observed any more, so nothing may be due.
+            *self = Self::default();
+        }
     }
 
     pub fn contains(&self, path: PathId) -> bool {
@@ -132,6 +136,20 @@ mod tests {
 
     fn at(ms: u64) -> Instant {
         Instant::ZERO + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn nothing_is_due_once_the_last_metered_path_is_gone() {
+        for waited in [1000, 3000] {
+            let mut metered = Metered::default();
+            metered.set(PathId(1), true);
+            metered.observe(at(0), true);
+            metered.observe(at(waited), true);
+            assert!(metered.poll_timeout().is_some() || metered.helps);
+            metered.observe(at(waited), waited < 2000);
+            metered.set(PathId(1), false);
+            assert_eq!(metered.poll_timeout(), None, "{waited} ms");
+        }
     }
 
     #[test]
