@@ -10,6 +10,7 @@ pub(crate) mod ows;
 mod page;
 mod report;
 pub(crate) mod reproduce;
+pub(crate) mod soak;
 pub(crate) mod sweep;
 
 use crate::cli::{DemoArguments, Emu, RunArguments};
@@ -34,6 +35,7 @@ pub(crate) enum Command {
     Compare(compare::CompareArguments),
     Convert(convert::ConvertArguments),
     Reproduce(reproduce::ReproduceArguments),
+    Soak(soak::SoakArguments),
     #[command(subcommand)]
     Emu(Emu),
     Bench(bench::BenchArguments),
@@ -55,6 +57,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
+        Command::Soak(arguments) => soak::run(&arguments),
         Command::Emu(Emu::Run(arguments)) => emulate::run(&arguments),
         Command::Emu(Emu::Cotag(arguments)) => emulate::cotag(&arguments),
         Command::Emu(Emu::List(arguments)) => emulate::list(&arguments),

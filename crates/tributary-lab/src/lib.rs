@@ -24,6 +24,7 @@ pub mod result;
 pub mod run;
 pub mod sdn;
 pub mod simulate;
+pub mod soak;
 pub mod store;
 pub mod summary;
 pub mod sweep;

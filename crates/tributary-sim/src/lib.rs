@@ -23,6 +23,7 @@ pub mod run;
 mod session;
 mod tcp;
 mod transport;
+pub mod trial;
 pub mod workload;
 mod world;
 

@@ -25,7 +25,7 @@ use tributary_types::{Instant, StreamId};
 
 use crate::host::Outbox;
 use crate::multipath::{self, MultipathError, SimPath, SubflowPath};
-use crate::packet::{Body, Packet};
+use crate::packet::{Body, Packet, TcpSegment};
 use crate::tcp::TcpConfig;
 use crate::transport::{Counters, Notice, PathSample, StreamKey, Transport};
 use connection::{Connection, Phase};
@@ -66,6 +66,9 @@ impl Default for SessionConfig {
     }
 }
 
+/// More subflows than a client opens before it is started again.
+const SUBFLOWS_OF_A_CLIENT: u32 = 1 << 16;
+
 /// The pipes of connections opened by the client: up and down. The server takes them when the SYN arrives.
 type Dialled = Rc<RefCell<BTreeMap<u32, [Wire; 2]>>>;
 
@@ -76,7 +79,16 @@ pub struct SessionTransport {
     config: Rc<SessionConfig>,
     paths: Vec<SimPath>,
     dialled: Dialled,
+    /// Added to the identifiers of subflows in the numbers of connections: two runs of a client share none.
+    first_connection: u32,
     started: bool,
+    /// Sessions that this end has begun.
+    sessions: u32,
+    /// Which of the client's attempts to open a session opened the present one; at a client the last one. The first ones of a client
+    /// that was started again have higher numbers.
+    opening: Option<u32>,
+    /// Close code of the present session, once it has ended.
+    ended: Option<u32>,
     /// `None` at a server before the first hello.
     session: Option<Session>,
     /// Client only.
@@ -125,7 +137,11 @@ impl SessionTransport {
             config,
             paths,
             dialled,
+            first_connection: 0,
             started: false,
+            sessions: 0,
+            opening: (side == Side::Client).then_some(0),
+            ended: None,
             session: None,
             handshakes: Handshakes::new(early),
             connections: Vec::new(),
@@ -161,6 +177,63 @@ impl SessionTransport {
         let session = self.session.as_mut()?;
         self.dirty = true;
         Some(act(session))
+    }
+
+    /// The program is started again: all that it knew is gone, and its connections with it. A client connects again with a new
+    /// session.
+    pub(crate) fn restart(&mut self) {
+        let mut fresh = Self::new(self.side, self.config.clone(), self.paths.clone(), self.dialled.clone());
+        fresh.sessions = self.sessions;
+        if self.side == Side::Client {
+            self.dialled.borrow_mut().clear();
+            fresh.first_connection = self.first_connection + SUBFLOWS_OF_A_CLIENT;
+            fresh.opening = Some(fresh.first_connection);
+        }
+        *self = fresh;
+    }
+
+    /// Sessions that this end has begun. A client's hello that opens a session replaces a server's present one.
+    pub(crate) fn sessions(&self) -> u32 {
+        self.sessions
+    }
+
+    /// How often the client had been started again when it opened the present session; `None` at a server without one. Equal at
+    /// both ends if they have the same session.
+    pub(crate) fn client_run(&self) -> Option<u32> {
+        self.opening.map(|opening| opening / SUBFLOWS_OF_A_CLIENT)
+    }
+
+    /// Whether streams can be opened.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connected
+    }
+
+    /// Close code of the session, if it has ended.
+    pub(crate) fn ended(&self) -> Option<u32> {
+        self.ended
+    }
+
+    /// TCP connections that exist, and those that this pair's server has not accepted yet.
+    pub(crate) fn connections(&self) -> (usize, usize) {
+        (self.connections.len(), self.dialled.borrow().len())
+    }
+
+    /// A reset of each subflow of a path, as somebody on the path can make it: with the number that the receiver expects next,
+    /// `beside` (RFC 5961 §3.2).
+    pub(crate) fn resets(&self, path: u8, beside: u64) -> Vec<Packet> {
+        let open = self.connections.iter().filter(|c| c.phase == Phase::Open);
+        let reset = |connection: &Connection| {
+            let seq = connection.socket.expected() + beside;
+            let segment = TcpSegment {
+                connection: connection.number,
+                seq,
+                is_ack: true,
+                is_reset: true,
+                ..TcpSegment::default()
+            };
+            Packet::segment(connection.route, segment)
+        };
+        open.filter(|c| self.paths[c.path].path == path).map(reset).collect()
     }
 
     /// Number of subflows that are up.

@@ -192,3 +192,10 @@ fn help_has_examples() {
         assert!(help.contains("Examples:") && help.contains("--json"), "{help}");
     }
 }
+
+#[test]
+fn a_soak_counts_its_trials_and_what_they_break() {
+    let soaked = json(&["soak", "--seeds", "20", "--json"]);
+    assert_eq!((&soaked["trials"], &soaked["broken"]), (&20.into(), &serde_json::json!([])));
+    refused(&["soak", "--trial", "none.toml"], &["cannot read none.toml"]);
+}

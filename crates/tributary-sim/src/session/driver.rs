@@ -19,6 +19,9 @@ use crate::multipath;
 use crate::packet::{Packet, TcpSegment};
 use crate::transport::Notice;
 
+/// Turns at one moment, far more than the segments that TCP's send buffers take.
+const MOST_TURNS: u32 = 100_000;
+
 impl SessionTransport {
     /// Client: connects on its paths.
     pub(super) fn start(&mut self, now: Instant) {
@@ -140,8 +143,11 @@ impl SessionTransport {
     /// Turns, while they move anything.
     pub(super) fn drive(&mut self, now: Instant, out: &mut Outbox) {
         let mut drained = false;
+        let mut turns = 0;
         while self.inform(now) {
             drained = true;
+            turns += 1;
+            assert!(turns < MOST_TURNS, "the driver and its session never come to rest at {now}");
             let moved = self.drain(now);
             self.transmit(now, out);
             if !moved {
@@ -229,7 +235,10 @@ impl SessionTransport {
             Event::MessageExpired { stream, messages, .. } => {
                 self.notices.push_back(Notice::Expired { stream: u64::from(stream.0), messages });
             }
-            Event::Closed { .. } => self.notices.push_back(Notice::Closed),
+            Event::Closed { code, .. } => {
+                self.ended = Some(code);
+                self.notices.push_back(Notice::Closed);
+            }
             _ => {}
         }
     }

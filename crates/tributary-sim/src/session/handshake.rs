@@ -18,7 +18,9 @@ use crate::transport::Notice;
 
 impl SessionTransport {
     /// A session of this end with the configured settings.
-    pub(super) fn make_session(&self, now: Instant) -> Session {
+    pub(super) fn make_session(&mut self, now: Instant) -> Session {
+        self.sessions += 1;
+        self.ended = None;
         let coupled = is_coupled(&self.config.congestion);
         let config = Config { coupled, ..self.config.session.clone() };
         self.recorder.begin(now, &config, self.config.seed);
@@ -41,7 +43,14 @@ impl SessionTransport {
             Action::Dial { path, subflow } => self.dial(path, subflow),
             Action::Introduce { subflow, opens } => {
                 if let Some(at) = self.connection(subflow) {
-                    self.connections[at].say(HandshakeMessage::Hello { opens, subflow });
+                    let path = PathId(self.connections[at].path as u8);
+                    let metered = self.session.as_ref().is_some_and(|session| session.is_metered(path));
+                    let opens = opens.then(|| {
+                        let opening = self.opening.get_or_insert_default();
+                        *opening += 1;
+                        *opening
+                    });
+                    self.connections[at].say(HandshakeMessage::Hello { opens, subflow, metered });
                     self.report(now, subflow, Progress::Introduced);
                 }
             }
@@ -82,7 +91,7 @@ impl SessionTransport {
 
     fn dial(&mut self, path: PathId, subflow: SubflowId) {
         let at = usize::from(path.0);
-        let number = multipath::connection_number(subflow.0, at);
+        let number = multipath::connection_number(self.first_connection + subflow.0, at);
         let [up, down] = <[super::Wire; 2]>::default();
         self.dialled.borrow_mut().insert(number, [up.clone(), down.clone()]);
         self.connections.push(Connection::new(Fresh {
@@ -149,7 +158,10 @@ impl SessionTransport {
             }
             HandshakeMessage::Challenge => self.report(now, self.connections[at].subflow, Progress::Ready),
             HandshakeMessage::ClientFinished => {}
-            HandshakeMessage::Hello { opens, subflow } => self.hello(now, at, (opens, subflow)),
+            HandshakeMessage::Hello { opens, subflow, metered } => {
+                let path = PathId(self.connections[at].path as u8);
+                self.hello(now, at, opens, Introduction { path, subflow, metered });
+            }
             HandshakeMessage::Reply { refused } => {
                 let progress = refused.map_or(Progress::Accepted, Progress::Failed);
                 self.report(now, self.connections[at].subflow, progress);
@@ -159,8 +171,14 @@ impl SessionTransport {
     }
 
     /// Server: a client opens a session or joins it.
-    fn hello(&mut self, now: Instant, at: usize, (opens, subflow): (bool, SubflowId)) {
-        if opens {
+    fn hello(&mut self, now: Instant, at: usize, opens: Option<u32>, hello: Introduction) {
+        let Introduction { path, subflow, .. } = hello;
+        self.connections[at].subflow = subflow;
+        if opens.is_some_and(|opening| self.opening.is_some_and(|newer| opening < newer)) {
+            // The client has given up this attempt, and a later one has opened the session.
+            return self.end(now, at, true);
+        }
+        if opens.is_some() {
             // If a session was opened before, the client never saw its reply, so it has no other subflow.
             for other in 0..self.connections.len() {
                 if self.connections[other].phase == Phase::Open {
@@ -168,9 +186,8 @@ impl SessionTransport {
                 }
             }
             self.session = Some(self.make_session(now));
+            self.opening = opens;
         }
-        let path = PathId(self.connections[at].path as u8);
-        let hello = Introduction { path, subflow, metered: false };
         let opened = match &mut self.session {
             Some(session) => accept(now, session, hello).map_err(Failure::from),
             None => Err(Failure::UnknownSession),

@@ -33,8 +33,8 @@ pub(super) enum HandshakeMessage {
     Ticket,
     /// Plaintext: the challenge, and the server's proof.
     Challenge,
-    /// Opens a session, or joins one with this subflow.
-    Hello { opens: bool, subflow: SubflowId },
+    /// Opens a session, as the client's attempt of this number to do so, or joins one with this subflow.
+    Hello { opens: Option<u32>, subflow: SubflowId, metered: bool },
     /// The server's answer.
     Reply { refused: Option<Failure> },
 }

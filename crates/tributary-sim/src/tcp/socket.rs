@@ -387,6 +387,12 @@ impl TcpSocket {
         self.receiver.held_most()
     }
 
+    /// Number of the next byte expected from the peer.
+    #[must_use]
+    pub fn expected(&self) -> u64 {
+        self.receiver.expected()
+    }
+
     // ---- MPTCP's side
 
     /// Payload bytes of a full segment.
