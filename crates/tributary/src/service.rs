@@ -9,6 +9,7 @@ pub(crate) mod log;
 pub(crate) mod metrics;
 pub(crate) mod reload;
 pub(crate) mod rpc;
+pub(crate) mod site;
 pub(crate) mod sockets;
 pub(crate) mod table;
 

@@ -1,12 +1,12 @@
 //! HTTP/1.1 for local pages and scrapes: few connections, a time limit for each request's head. Not here: what is served.
 
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -20,10 +20,11 @@ const HEAD: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Answers requests until the future is dropped. Connections then end with their present answer.
-pub(crate) async fn serve<A, F>(listener: TcpListener, answer: A)
+pub(crate) async fn serve<A, F, B>(listener: TcpListener, answer: A)
 where
     A: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
-    F: Future<Output = Response<Full<Bytes>>> + Send,
+    F: Future<Output = Response<B>> + Send,
+    B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
 {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
@@ -40,10 +41,11 @@ where
     }
 }
 
-async fn connection<A, F>(tcp: TcpStream, answer: A)
+async fn connection<A, F, B>(tcp: TcpStream, answer: A)
 where
     A: Fn(Request<Incoming>) -> F,
-    F: Future<Output = Response<Full<Bytes>>>,
+    F: Future<Output = Response<B>>,
+    B: Body<Error: Into<Box<dyn Error + Send + Sync>>> + 'static,
 {
     let service = service_fn(|request| async { Ok::<_, Infallible>(answer(request).await) });
     // A request that is not HTTP ends its connection.

@@ -1,0 +1,246 @@
+//! Pages for the browser of this machine's user: who may read them, and how a page is found and opened. Not here: what they
+//! show.
+//!
+//! A site listens on loopback only. Everything lies below a path with a random token, so that other users of the machine cannot
+//! read it; a request that names another host (DNS rebinding) or comes from a page of another origin is refused. A page is one
+//! file made from `web/`, and its policy allows requests to its own server only.
+
+use anyhow::{Context, Result, bail};
+use http_body_util::{BodyExt, Full, combinators::BoxBody};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, Response, StatusCode};
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use tokio::net::TcpListener;
+use tributary_cli::output;
+
+use super::http;
+
+/// What a site answers.
+pub(crate) type Answer = Response<BoxBody<Bytes, Infallible>>;
+
+const ASK: &str = "use the URL that the program printed";
+
+/// Who may ask.
+#[derive(Clone, Debug)]
+pub(crate) struct Site {
+    address: SocketAddr,
+    token: String,
+}
+
+/// Checks that only this machine reaches an address.
+///
+/// # Errors
+/// Others do.
+pub(crate) fn check(address: SocketAddr) -> Result<()> {
+    if !address.ip().is_loopback() {
+        bail!(
+            "--web {address}: the page is for this machine; listen on 127.0.0.1, and from another machine use \
+             `ssh -L {port}:127.0.0.1:{port}`",
+            port = address.port()
+        );
+    }
+    Ok(())
+}
+
+impl Site {
+    /// Listens.
+    ///
+    /// # Errors
+    /// The address is not on loopback or is in use.
+    pub(crate) async fn bind(address: SocketAddr) -> Result<(Self, TcpListener)> {
+        check(address)?;
+        let listener =
+            TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
+        Ok((Self::new(listener.local_addr()?)?, listener))
+    }
+
+    fn new(address: SocketAddr) -> Result<Self> {
+        let mut random = [0; 16];
+        aws_lc_rs::rand::fill(&mut random).context("the system gives no random numbers")?;
+        let token = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { address, token })
+    }
+
+    /// Prints the page's URL; without `json` it opens it in the user's browser, too.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub(crate) fn announce(&self, json: bool) -> Result<()> {
+        let url = format!("http://{}/{}/", self.address, self.token);
+        output::line(&if json { serde_json::json!({ "url": url }).to_string() } else { url.clone() })?;
+        if !json {
+            open(&url);
+        }
+        Ok(())
+    }
+
+    /// Answers the requests that may be made, until the future is dropped. `answer` gets the path below the token, from `/` on.
+    pub(crate) async fn serve<A, F>(self, listener: TcpListener, answer: A)
+    where
+        A: Fn(String, Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Answer> + Send,
+    {
+        http::serve(listener, move |request| {
+            let (site, answer) = (self.clone(), answer.clone());
+            async move {
+                let (parts, body) = request.into_parts();
+                match site.below(&parts).map(str::to_owned) {
+                    Ok(path) => answer(path, Request::from_parts(parts, body)).await,
+                    Err((status, words)) => refuse(status, words),
+                }
+            }
+        })
+        .await;
+    }
+
+    /// The path of a request below the token, if the request may be made.
+    fn below<'a>(&self, request: &'a Parts) -> Result<&'a str, (StatusCode, &'static str)> {
+        let port = self.address.port();
+        let named = |host: &str| host == self.address.to_string() || host == format!("localhost:{port}");
+        let text = |name: HeaderName| request.headers.get(name).map(HeaderValue::to_str);
+        if !matches!(text(header::HOST), Some(Ok(host)) if named(host)) {
+            return Err((StatusCode::FORBIDDEN, "another host; use the URL that the program printed"));
+        }
+        let same = |origin: &str| origin.strip_prefix("http://").is_some_and(named);
+        let own_page = match text(header::ORIGIN) {
+            Some(origin) => origin.is_ok_and(same),
+            None => true,
+        };
+        let site = text(HeaderName::from_static("sec-fetch-site"));
+        if !own_page || !matches!(site, None | Some(Ok("same-origin" | "none"))) {
+            return Err((StatusCode::FORBIDDEN, "a page of another origin"));
+        }
+        let below = request.uri.path().strip_prefix('/').and_then(|path| path.strip_prefix(&self.token));
+        below.filter(|path| path.starts_with('/')).ok_or((StatusCode::NOT_FOUND, ASK))
+    }
+}
+
+/// An answer that only the page itself may read.
+pub(crate) fn answer(kind: &'static str, body: BoxBody<Bytes, Infallible>) -> Answer {
+    let mut response = Response::new(body);
+    secure(response.headers_mut(), kind);
+    response
+}
+
+/// A page.
+pub(crate) fn page(text: &'static str) -> Answer {
+    answer("text/html; charset=utf-8", Full::new(Bytes::from_static(text.as_bytes())).boxed())
+}
+
+/// A refusal with its reason.
+pub(crate) fn refuse(status: StatusCode, words: &'static str) -> Answer {
+    let mut response = answer("text/plain", Full::new(Bytes::from(format!("{words}\n"))).boxed());
+    *response.status_mut() = status;
+    response
+}
+
+/// The refusal of a request for nothing, or with another method.
+pub(crate) fn nothing(method: &Method) -> Answer {
+    match *method {
+        Method::GET | Method::HEAD | Method::POST => refuse(StatusCode::NOT_FOUND, ASK),
+        _ => refuse(StatusCode::METHOD_NOT_ALLOWED, "only GET, HEAD and POST"),
+    }
+}
+
+/// Opens the page in the desktop's browser, if there is a desktop.
+fn open(url: &str) {
+    if std::env::var_os("DISPLAY").or_else(|| std::env::var_os("WAYLAND_DISPLAY")).is_none() {
+        return;
+    }
+    let mut command = Command::new("xdg-open");
+    command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // Without it the user opens the URL that was printed.
+    if let Ok(mut child) = command.spawn() {
+        std::thread::spawn(move || child.wait());
+    }
+}
+
+fn secure(headers: &mut HeaderMap, kind: &'static str) {
+    for (name, value) in [
+        (header::CONTENT_TYPE, kind),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CONTENT_SECURITY_POLICY, "frame-ancestors 'none'"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site() -> Site {
+        Site { token: "secret".to_owned(), address: ([127, 0, 0, 1], 4711).into() }
+    }
+
+    fn asked(path: &str, headers: &[(&str, &str)]) -> Result<String, StatusCode> {
+        let mut request = Request::builder().uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let parts = request.body(()).unwrap().into_parts().0;
+        site().below(&parts).map(str::to_owned).map_err(|(status, _)| status)
+    }
+
+    const HOST: (&str, &str) = ("host", "127.0.0.1:4711");
+
+    #[test]
+    fn the_token_opens_page_and_data() {
+        assert_eq!(asked("/secret/", &[HOST]), Ok("/".to_owned()));
+        assert_eq!(asked("/secret/programs", &[("host", "localhost:4711")]), Ok("/programs".to_owned()));
+        let own = [HOST, ("origin", "http://127.0.0.1:4711"), ("sec-fetch-site", "same-origin")];
+        assert_eq!(asked("/secret/programs", &own), Ok("/programs".to_owned()));
+    }
+
+    #[test]
+    fn without_the_token_there_is_nothing() {
+        for path in ["/", "/programs", "/secre/", "/secret", "/secretprograms", "/other/programs"] {
+            assert_eq!(asked(path, &[HOST]), Err(StatusCode::NOT_FOUND), "{path}");
+        }
+        assert_eq!(nothing(&Method::GET).status(), StatusCode::NOT_FOUND);
+        assert_eq!(nothing(&Method::PUT).status(), StatusCode::METHOD_NOT_ALLOWED);
+    }
+
+    #[test]
+    fn pages_of_others_are_refused() {
+        let refused = [
+            vec![],
+            vec![("host", "evil.example:4711")],
+            vec![("host", "127.0.0.1:80")],
+            vec![HOST, ("origin", "http://evil.example")],
+            vec![HOST, ("origin", "null")],
+            vec![HOST, ("sec-fetch-site", "cross-site")],
+            vec![HOST, ("sec-fetch-site", "same-site")],
+        ];
+        for headers in refused {
+            assert_eq!(asked("/secret/programs", &headers), Err(StatusCode::FORBIDDEN), "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn every_site_has_a_token_of_its_own() {
+        let token = || Site::new(([127, 0, 0, 1], 1).into()).unwrap().token;
+        assert!(token().len() == 32 && token() != token());
+    }
+
+    #[test]
+    fn an_address_that_others_reach_is_refused_with_the_way_out() {
+        let error = check("0.0.0.0:8080".parse().unwrap()).unwrap_err().to_string();
+        assert!(error.contains("ssh -L 8080:127.0.0.1:8080"), "{error}");
+    }
+
+    #[test]
+    fn nobody_else_reads_an_answer() {
+        let headers = page("x").headers().clone();
+        assert_eq!(headers["cross-origin-resource-policy"], "same-origin");
+        assert_eq!(headers["content-security-policy"], "frame-ancestors 'none'");
+    }
+}
