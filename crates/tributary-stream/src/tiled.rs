@@ -7,7 +7,7 @@ mod client;
 mod outlet;
 mod server;
 
-pub use client::{PlayTilesError, play_tiles};
+pub use client::{PlayTilesError, Viewer, play_tiles};
 pub use outlet::{OrderedOutlet, Outlet, Pushed};
 pub use server::{ServeTilesError, ServedTiles, TileSource, serve_tiles};
 pub use tributary_player::tiled::*;

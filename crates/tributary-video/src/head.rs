@@ -102,6 +102,27 @@ impl HeadTrace {
         Ok(Self { samples })
     }
 
+    /// A head that has not moved since 0 s. [`Self::observe`] adds what it does from then on.
+    #[must_use]
+    pub fn still(orientation: Orientation) -> Self {
+        let sample = |time_s| HeadSample { time_s, orientation };
+        Self { samples: vec![sample(0.0), sample(f64::MIN_POSITIVE)] }
+    }
+
+    /// Adds a sample that was just observed, and forgets those that are older than `keep_s`, except the first. A sample that
+    /// is not finite, or does not come after the last one, is ignored.
+    pub fn observe(&mut self, sample: HeadSample, keep_s: f64) {
+        let Orientation { yaw, pitch, roll } = sample.orientation;
+        let finite = [sample.time_s, yaw, pitch, roll].iter().all(|number| number.is_finite());
+        if !finite || sample.time_s <= self.duration_s() {
+            return;
+        }
+        let old = self.samples.partition_point(|known| known.time_s < sample.time_s - keep_s);
+        // The last one stays, too: it is where the movement to the new sample begins.
+        self.samples.drain(1..old.clamp(1, self.samples.len() - 1));
+        self.samples.push(sample);
+    }
+
     /// The samples, the first at 0 s.
     #[must_use]
     pub fn samples(&self) -> &[HeadSample] {

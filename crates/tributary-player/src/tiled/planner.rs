@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use tributary_video::allocation::{
     self, Allocation, Allocator, ArrivalOrder, Capacity, GopProblem, ProblemError, Settings, UnknownAllocator,
 };
-use tributary_video::head::{HeadTrace, TraceError};
+use tributary_video::head::{HeadSample, HeadTrace, TraceError};
 use tributary_video::prediction::{
     GopClock, Live, LiveSettings, Population, TileOutlook, Viewing, similarity,
 };
 use tributary_video::rd::{Concealment, RdTable};
+use tributary_video::sphere::Orientation;
 use tributary_video::viewport::{FieldOfView, Viewer};
 
 use super::screen::Screen;
@@ -31,6 +32,9 @@ const NEXT_GOP_WEIGHT: f64 = 0.1;
 const LATE_RISK_DB: f64 = 0.05;
 /// Default plans per GoP: often enough to follow the head, rarely enough that most of a plan is sent before the next.
 const PLANS: u16 = 8;
+/// How long an observed movement of the head is kept: longer than any prediction looks back, seconds.
+const MOVEMENT_KEPT_S: f64 = 5.0;
+
 /// Settings of a viewer's plans.
 pub struct Planner {
     /// Allocator that chooses qualities and order; see [`allocator`].
@@ -126,6 +130,16 @@ impl Planner {
 }
 
 impl Planning {
+    /// The head's orientation at a playing time, seconds. The first observation replaces the planner's trace.
+    pub(super) fn look(&mut self, playback_s: f64, orientation: Orientation) {
+        let trace = &mut self.planner.trace;
+        // Before the first picture the playing time does not increase.
+        if playback_s < trace.duration_s() {
+            *trace = HeadTrace::still(orientation);
+        }
+        trace.observe(HeadSample { time_s: playback_s, orientation }, MOVEMENT_KEPT_S);
+    }
+
     /// Expected view of each tile in `slot`, from the trace up to the given playing time.
     #[must_use]
     pub fn outlook(&self, playback_s: f64, slot: u32) -> Vec<TileOutlook> {

@@ -13,8 +13,9 @@ use bytes::{Bytes, BytesMut};
 use thiserror::Error;
 use tributary_types::{Bitrate, Instant};
 use tributary_video::allocation::ProblemError;
-use tributary_video::head::TraceError;
+use tributary_video::head::{HeadTrace, TraceError};
 use tributary_video::rd::RdTable;
+use tributary_video::sphere::Orientation;
 
 use super::frames::Frames;
 use super::guard::Guard;
@@ -196,6 +197,18 @@ impl Player {
         self.video.as_ref()
     }
 
+    /// The slots that have been planned, from the first on.
+    #[must_use]
+    pub fn slots(&self) -> &[SlotRecord] {
+        &self.record.slots
+    }
+
+    /// The playing time at `now`, seconds: negative before the first picture, `None` before the server has answered.
+    #[must_use]
+    pub fn playback_s(&self, now: Instant) -> Option<f64> {
+        self.origin.map(|_| self.playback.position_s(now))
+    }
+
     /// When to call [`Self::handle_timeout`]: the next plan, or the end.
     #[must_use]
     pub fn poll_timeout(&self) -> Instant {
@@ -254,6 +267,15 @@ impl Player {
         Ok(())
     }
 
+    /// Where the head looks at `now`, for a head that is observed while the video plays. Replaces the planner's trace.
+    pub fn handle_head(&mut self, now: Instant, orientation: Orientation) {
+        match (&mut self.planning, &mut self.planner) {
+            (Some(planning), _) => planning.look(self.playback.position_s(now), orientation),
+            (None, Some(planner)) => planner.trace = HeadTrace::still(orientation),
+            (None, None) => {}
+        }
+    }
+
     /// Makes the plans that are due.
     ///
     /// # Errors
@@ -263,6 +285,11 @@ impl Player {
             self.plan(now, due)?;
         }
         Ok(())
+    }
+
+    /// The viewer leaves: the slots that have been planned are the last ones.
+    pub fn leave(&mut self) {
+        self.slots = self.record.slots.len() as u32;
     }
 
     /// Ends the viewing. [`Self::poll_transmit`] then returns the message for the server. Until

@@ -1,6 +1,6 @@
 //! Drives a [`Player`] on real streams until the last slot has begun, even if the transport fails.
 //!
-//! Complete tiles go to a sink as they arrive. They are decoded later, so decoding does not affect the timing.
+//! Complete tiles go to the viewer as they arrive. A headless one decodes them later, so that decoding does not affect the timing.
 
 use core::time::Duration;
 use std::io;
@@ -12,6 +12,7 @@ use tributary_player::tiled::{
     End, Planner, PlayError, Player, PlayerSettings, TileArrived, TiledRecord, Video,
 };
 use tributary_types::Instant;
+use tributary_video::sphere::Orientation;
 
 use super::server::FAREWELL;
 use crate::transfer::READ;
@@ -30,20 +31,50 @@ pub enum PlayTilesError {
     Sink(#[source] io::Error),
 }
 
-/// Plays over one byte stream in each direction; `sink` gets every complete tile.
+/// Who watches. A function is a viewer that only takes tiles.
+pub trait Viewer {
+    /// A tile is complete.
+    ///
+    /// # Errors
+    /// The viewer cannot take it, which ends the viewing.
+    fn tile(&mut self, tile: TileArrived) -> io::Result<()>;
+
+    /// The head's next orientation, if the head is observed while the video plays. May be dropped and called again.
+    fn head(&mut self) -> impl Future<Output = Orientation> + Send {
+        std::future::pending()
+    }
+
+    /// Called whenever something may have changed; returns when it wants to be called again at the latest.
+    fn turn(&mut self, _player: &Player, _now: Instant) -> Option<Instant> {
+        None
+    }
+
+    /// Whether the viewing ends now.
+    fn has_left(&self) -> bool {
+        false
+    }
+}
+
+impl<F: FnMut(TileArrived) -> io::Result<()>> Viewer for F {
+    fn tile(&mut self, tile: TileArrived) -> io::Result<()> {
+        self(tile)
+    }
+}
+
+/// Plays over one byte stream in each direction, for a viewer.
 ///
 /// # Errors
-/// When the server breaks the protocol or refuses, or when the sink fails.
-pub async fn play_tiles<R, W, F>(
+/// When the server breaks the protocol or refuses, or when the viewer cannot take a tile.
+pub async fn play_tiles<R, W, V>(
     (mut tiles, mut plans): (R, W),
     settings: PlayerSettings,
     planner: Planner,
-    mut sink: F,
+    viewer: &mut V,
 ) -> Result<(Option<Video>, TiledRecord), PlayTilesError>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
-    F: FnMut(TileArrived) -> io::Result<()>,
+    V: Viewer,
 {
     let origin = Clock::now();
     let clock = |at: Instant| origin + at.saturating_since(Instant::ZERO);
@@ -57,20 +88,29 @@ where
             end = stop;
             break;
         }
-        match timeout_at(clock(player.poll_timeout()), tiles.read(&mut buffer)).await {
-            Err(_) => {}
-            Ok(Ok(0)) => {
-                end = End::Failed("the server closed the stream before the end".to_owned());
-                break;
-            }
-            Ok(Ok(count)) => player.handle_bytes(now(), &buffer[..count])?,
-            Ok(Err(error)) => {
-                end = End::Failed(error.to_string());
-                break;
-            }
+        let wake =
+            viewer.turn(&player, now()).map_or(player.poll_timeout(), |at| at.min(player.poll_timeout()));
+        if viewer.has_left() {
+            player.leave();
+            break;
+        }
+        tokio::select! {
+            read = timeout_at(clock(wake), tiles.read(&mut buffer)) => match read {
+                Err(_) => {}
+                Ok(Ok(0)) => {
+                    end = End::Failed("the server closed the stream before the end".to_owned());
+                    break;
+                }
+                Ok(Ok(count)) => player.handle_bytes(now(), &buffer[..count])?,
+                Ok(Err(error)) => {
+                    end = End::Failed(error.to_string());
+                    break;
+                }
+            },
+            orientation = viewer.head() => player.handle_head(now(), orientation),
         }
         while let Some(tile) = player.poll_tile() {
-            sink(tile).map_err(PlayTilesError::Sink)?;
+            viewer.tile(tile).map_err(PlayTilesError::Sink)?;
         }
     }
     if end == End::Complete && player.video().is_none() {
@@ -87,7 +127,7 @@ where
         };
         open = count > 0 && player.handle_bytes(now(), &buffer[..count]).is_ok();
         while let Some(tile) = player.poll_tile() {
-            sink(tile).map_err(PlayTilesError::Sink)?;
+            viewer.tile(tile).map_err(PlayTilesError::Sink)?;
         }
     }
     let _ = timeout(LEAVE, plans.shutdown()).await;

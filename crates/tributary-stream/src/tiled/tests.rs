@@ -119,11 +119,11 @@ async fn view_with(
     tokio::spawn(link(link_in, link_out, bytes_per_s, outage));
     let serving = tokio::spawn(serve_tiles(server_in, OrderedOutlet(server_out), Arc::new(fake())));
     let mut tiles = Vec::new();
-    let sink = |tile| {
+    let mut sink = |tile| {
         tiles.push(tile);
         Ok(())
     };
-    let (_, record) = play_tiles((client_in, client_out), settings, planner, sink).await?;
+    let (_, record) = play_tiles((client_in, client_out), settings, planner, &mut sink).await?;
     let served = serving.await.unwrap();
     served.outcome.unwrap();
     Ok(Seen { record, tiles, counters: served.counters, account: served.account })
@@ -219,6 +219,72 @@ async fn planning_again_follows_the_head_and_requests_no_tile_twice() {
     assert!(behind(&often) > behind(&once), "{} {}", behind(&often), behind(&once));
 }
 
+/// Looks back from a time on, and leaves later.
+struct Restless {
+    tiles: Vec<TileArrived>,
+    turns_at: Clock,
+    turned: bool,
+    leaves_at: Clock,
+    shown_s: f64,
+}
+
+impl Viewer for Restless {
+    fn tile(&mut self, tile: TileArrived) -> io::Result<()> {
+        self.tiles.push(tile);
+        Ok(())
+    }
+
+    async fn head(&mut self) -> Orientation {
+        if self.turned {
+            std::future::pending::<()>().await;
+        }
+        sleep_until(self.turns_at).await;
+        self.turned = true;
+        Orientation { yaw: 3.0, ..Orientation::default() }
+    }
+
+    fn turn(&mut self, player: &Player, now: tributary_types::Instant) -> Option<tributary_types::Instant> {
+        self.shown_s = player.playback_s(now)?;
+        Some(now + Duration::from_millis(100))
+    }
+
+    fn has_left(&self) -> bool {
+        Clock::now() >= self.leaves_at
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observed_head_turns_the_plans_and_its_viewer_may_leave() {
+    let (server_out, link_in) = duplex(4000);
+    let (link_out, client_in) = duplex(4000);
+    let (client_out, server_in) = duplex(1 << 16);
+    tokio::spawn(link(link_in, link_out, 60_000.0, (99.0, 99.0)));
+    let serving = tokio::spawn(serve_tiles(server_in, OrderedOutlet(server_out), Arc::new(fake())));
+    let after = |seconds| Clock::now() + Duration::from_secs_f64(seconds);
+    // In the middle of a slot: at its edge it depends on the round trip whether it is planned.
+    let (turns_at, leaves_at) = (after(4.0), after(7.5));
+    let mut viewer = Restless { tiles: Vec::new(), turns_at, turned: false, leaves_at, shown_s: 0.0 };
+    let settings = PlayerSettings { plans: 8, seconds: Some(u32::MAX), ..settings(0) };
+    let (_, record) =
+        play_tiles((client_in, client_out), settings, planner("ows"), &mut viewer).await.unwrap();
+    serving.await.unwrap().outcome.unwrap();
+    // It left within a tenth of a second; nothing after that is part of the viewing.
+    assert!(
+        (6.2..6.6).contains(&viewer.shown_s) && record.slots.len() == 8,
+        "{} {}",
+        viewer.shown_s,
+        record.slots.len()
+    );
+    let behind = |slots: std::ops::Range<u32>| {
+        let tiles = viewer
+            .tiles
+            .iter()
+            .filter(|tile| slots.contains(&tile.slot) && matches!(tile.tile, 0 | 3 | 4 | 7));
+        tiles.map(|tile| tile.segment.len()).sum::<usize>()
+    };
+    assert!(behind(5..7) > 2 * behind(1..3), "{} {}", behind(5..7), behind(1..3));
+}
+
 #[tokio::test(start_paused = true)]
 async fn later_plans_count_tiles_under_way() {
     // A steady link. The request of each plan and the data in flight must both fit, or the plan's last tiles are
@@ -235,14 +301,15 @@ async fn a_silent_or_closed_server_ends_the_viewing() {
     let (client, _server) = duplex(1 << 16);
     let began = Clock::now();
     let (tiles, plans) = split(client);
-    let (video, record) = play_tiles((tiles, plans), settings(4), planner("fix"), |_| Ok(())).await.unwrap();
+    let (video, record) =
+        play_tiles((tiles, plans), settings(4), planner("fix"), &mut |_| Ok(())).await.unwrap();
     assert_eq!((video, record.end, record.slots.len()), (None, End::TimedOut, 4));
     assert!(began.elapsed() < Duration::from_secs(12));
 
     let (client, server) = duplex(1 << 16);
     drop(server);
     let (tiles, plans) = split(client);
-    let (_, record) = play_tiles((tiles, plans), settings(4), planner("fix"), |_| Ok(())).await.unwrap();
+    let (_, record) = play_tiles((tiles, plans), settings(4), planner("fix"), &mut |_| Ok(())).await.unwrap();
     assert!(matches!(record.end, End::Failed(_)) && record.start_up_ms.is_none());
 }
 
@@ -285,7 +352,7 @@ async fn a_missing_segment_is_named_to_the_client() {
     let source = Arc::new(Fake { missing: Some((1, 5)), ..fake() });
     let serving = tokio::spawn(serve_tiles(plans, OrderedOutlet(out), source));
     let (tiles, plans) = split(client);
-    let error = play_tiles((tiles, plans), settings(4), planner("fix"), |_| Ok(())).await.unwrap_err();
+    let error = play_tiles((tiles, plans), settings(4), planner("fix"), &mut |_| Ok(())).await.unwrap_err();
     assert!(error.to_string().contains("GoP 1, tile 5"), "{error}");
     let outcome = serving.await.unwrap().outcome;
     assert!(matches!(outcome, Err(ServeTilesError::Source { gop: 1, tile: 5, .. })), "{outcome:?}");

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tokio::time::timeout;
 use tributary_net::PathConfig;
-use tributary_net::transport::{Connection, ConnectionClosed, TransportConfig, TransportError};
+use tributary_net::transport::{
+    Connection, ConnectionClosed, RecvHalf, SendHalf, TransportConfig, TransportError,
+};
 
 use super::LEAVE;
 use super::spool::{Spool, Spooled};
@@ -77,13 +79,9 @@ pub async fn play(
     planner: Planner,
     mut spool: Spool,
 ) -> Result<Played, PlayFailure> {
-    let keep = |tile: TileArrived| spool.push(&tile);
-    // The start request follows a session's hello directly. This is safe because the request is idempotent.
-    let mut transport = config.transport.clone();
-    transport.early = true;
-    let connection = Connection::connect(&transport, &config.paths).await?;
-    let (tiles, plans) = connection.open_stream(0).await?.into_split();
-    let (video, record) = play_tiles((tiles, plans), settings, planner, keep).await?;
+    let mut keep = |tile: TileArrived| spool.push(&tile);
+    let (connection, streams) = open(config).await?;
+    let (video, record) = play_tiles(streams, settings, planner, &mut keep).await?;
     if let (None, Some(end)) = (&video, connection.close_reason()) {
         return Err(PlayFailure::Ended(end));
     }
@@ -91,4 +89,14 @@ pub async fn play(
     // The viewing is over, so the result of closing does not matter.
     let _ = timeout(LEAVE, connection.close()).await;
     Ok(Played { viewing: Viewing { record, paths_up }, video, spool })
+}
+
+/// Connects, and opens the stream of a viewing: tiles in one direction, plans in the other.
+pub(super) async fn open(config: &PlayConfig) -> Result<(Connection, (RecvHalf, SendHalf)), PlayFailure> {
+    // The start request follows a session's hello directly. This is safe because the request is idempotent.
+    let mut transport = config.transport.clone();
+    transport.early = true;
+    let connection = Connection::connect(&transport, &config.paths).await?;
+    let streams = connection.open_stream(0).await?.into_split();
+    Ok((connection, streams))
 }

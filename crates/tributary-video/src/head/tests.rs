@@ -222,6 +222,28 @@ fn a_quaternion_and_its_gaze_agree() {
     }
 }
 
+#[test]
+fn an_observed_movement_is_kept_for_a_while() {
+    let at = |time_s, yaw| HeadSample { time_s, orientation: Orientation::from_degrees(yaw, 0.0, 0.0) };
+    let mut trace = HeadTrace::still(Orientation::from_degrees(30.0, 0.0, 0.0));
+    assert!((trace.at(-1.0).yaw.to_degrees() - 30.0).abs() < 1e-9);
+    for tick in 1..=1000 {
+        trace.observe(at(f64::from(tick) * 0.1, 30.0 + f64::from(tick) * 0.05), 1.0);
+    }
+    assert!(trace.samples().len() <= 13, "{}", trace.samples().len());
+    assert!((trace.at(99.95).yaw.to_degrees() - 79.975).abs() < 1e-6, "{:?}", trace.at(99.95));
+    assert_eq!(trace.samples()[0].time_s, 0.0);
+    // What is not finite, or not new, changes nothing.
+    for ignored in [at(f64::NAN, 0.0), at(101.0, f64::INFINITY), at(100.0, 0.0), at(5.0, 0.0)] {
+        let before = trace.clone();
+        trace.observe(ignored, 1.0);
+        assert_eq!(trace, before);
+    }
+    // After a pause the movement begins where the head was.
+    trace.observe(at(200.0, 0.0), 1.0);
+    assert_eq!(trace.samples().iter().map(|sample| sample.time_s).collect::<Vec<_>>(), [0.0, 100.0, 200.0]);
+}
+
 proptest! {
     #[test]
     fn no_text_panics(text in "[-0-9,.\nNa∞e]{0,200}") {
