@@ -1,8 +1,15 @@
 import { createHash } from "node:crypto";
+import path from "node:path";
 import { defineConfig, type Plugin } from "vite";
 
+/** The pages: their folder below `src`, and the file that the program includes. */
+const PAGES: Record<string, { root: string; folder: string; file: string }> = {
+  dashboard: { root: "src", folder: "status", file: "dashboard.html" },
+  play: { root: "src/play", folder: "stream", file: "play.html" },
+};
+
 /** Puts script and style into the page, and a policy that allows these two and requests to the page's own server. */
-function oneFile(): Plugin {
+function oneFile(name: string): Plugin {
   return {
     name: "one-file",
     enforce: "post",
@@ -35,18 +42,24 @@ function oneFile(): Plugin {
         .replace("</head>", () => `  <style>${style}</style>\n  </head>`)
         .replace("</body>", () => `  <script type="module">${script}</script>\n  </body>`)
         .concat("\n");
-      page.fileName = "dashboard.html";
+      page.fileName = name;
     },
   };
 }
 
-export default defineConfig({
-  root: "src",
-  plugins: [oneFile()],
-  build: {
-    outDir: "../../crates/tributary/src/commands/status",
-    emptyOutDir: false,
-    assetsInlineLimit: 1e9,
-    modulePreload: false,
-  },
+export default defineConfig(({ mode }) => {
+  const page = PAGES[mode];
+  if (page === undefined) throw new Error(`--mode is one of ${Object.keys(PAGES).join(", ")}`);
+  return {
+    root: page.root,
+    plugins: [oneFile(page.file)],
+    // Which page it is says nothing about how it is made.
+    define: { "process.env.NODE_ENV": '"production"' },
+    build: {
+      outDir: path.resolve(`../crates/tributary/src/commands/${page.folder}`),
+      emptyOutDir: false,
+      assetsInlineLimit: 1e9,
+      modulePreload: false,
+    },
+  };
 });

@@ -1,53 +1,16 @@
 // The page of `tributary status --web` in Chromium: compares what it shows with `tributary status --json` while a radio of a
 // running proxy disappears and comes back. Usage, in a network namespace of its own: node dashboard.mjs PROGRAM SCREENSHOT
-import { execFileSync, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { createServer, get } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { chromium } from 'playwright-core';
+import { Stand, fail, ip, sleep } from './stand.mjs';
 
 const [program, screenshot] = process.argv.slice(2);
-const directory = mkdtempSync(join(tmpdir(), 'dashboard-'));
-const environment = { ...process.env, TRIBUTARY_RUNTIME_DIR: join(directory, 'run') };
-const children = [];
+const stand = new Stand(program);
+const status = () => stand.status();
 
-const fail = (words) => {
-  throw new Error(words);
-};
-const ip = (...words) => execFileSync('ip', words);
-const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
-
-/** Starts the program; returns the first line that it prints, an object. */
-async function start(...words) {
-  const child = spawn(program, [...words, '--json'], { env: environment, stdio: ['ignore', 'pipe', 'inherit'] });
-  children.push(child);
-  for await (const line of createInterface({ input: child.stdout })) return { child, answer: JSON.parse(line) };
-  return fail(`${words.join(' ')} ended`);
-}
-
-const status = () =>
-  JSON.parse(execFileSync(program, ['status', '--json'], { env: environment, encoding: 'utf8' })).programs;
-
-/** Two radios and a server that both reach. */
-function network() {
-  ip('link', 'set', 'lo', 'up');
-  ip('addr', 'add', '10.9.9.1/32', 'dev', 'lo');
-  for (const radio of ['0', '1']) {
-    ip('link', 'add', `radio${radio}`, 'type', 'veth', 'peer', 'name', `far${radio}`);
-    ip('addr', 'add', `10.9.${radio}.2/24`, 'dev', `radio${radio}`);
-    for (const end of ['radio', 'far']) ip('link', 'set', `${end}${radio}`, 'up');
-  }
-}
-
-async function check(browser, url, radio) {
-  const page = await browser.newPage({ viewport: { width: 1180, height: 900 } });
-  const complaints = [];
-  page.on('console', (message) => message.type() === 'error' && complaints.push(message.text()));
-  page.on('pageerror', (error) => complaints.push(String(error)));
-  const asked = new Set();
-  page.on('request', (request) => asked.add(new URL(request.url()).host));
+async function check(url, radio) {
+  const { page, complaints, asked } = await stand.page();
   await page.goto(url);
 
   const row = `article[data-role=connect] tr[data-radio="${radio}"]`;
@@ -65,6 +28,12 @@ async function check(browser, url, radio) {
   if (received === 0) fail('nothing was carried');
   const canvases = await page.locator('article[data-role=connect] .chart canvas').count();
   if (canvases !== 1) fail(`${canvases} curves instead of one`);
+
+  const share = `article[data-role=connect] .shares li[data-radio="${radio}"]`;
+  await page.locator(share).first().waitFor({ timeout: 20000 });
+  const shares = await page.locator('article[data-role=connect] .shares ul').last().locator('li').evaluateAll((all) =>
+    all.map((one) => Number(one.dataset.share)));
+  if (Math.abs(shares.reduce((sum, one) => sum + one, 0) - 100) > 1) fail(`the radios' shares are ${shares} %`);
 
   ip('addr', 'del', '10.9.0.2/24', 'dev', 'radio0');
   await page.locator(`${row}:not([data-state=up])`).waitFor({ timeout: 60000 });
@@ -85,13 +54,37 @@ async function check(browser, url, radio) {
   return page;
 }
 
-/** A page of another site must read nothing, although it knows the whole address. */
-async function foreign(browser, url) {
-  const page = await browser.newPage();
-  await page.goto('data:text/html,<title>other</title>');
-  const read = await page.evaluate((data) => fetch(data).then((answer) => answer.text(), () => null), `${url}programs`);
-  if (read !== null) fail('a page of another origin read the status');
-  await page.close();
+/** Opens the client's log, moves in time, and hands it over as one file that needs no server. */
+async function replay(page, log, radio) {
+  await page.locator('input[type=file]').setInputFiles(log);
+  const lane = page.locator(`.lane[data-radio="${radio}"]`);
+  await lane.waitFor({ timeout: 5000 });
+  const events = readFileSync(log, 'utf8').trim().split('\n').map((line) => JSON.parse(line));
+  const gone = events.find((one) => one.event === 'path_removed' && one.radio === radio).t;
+  const states = async (page) => {
+    for (const [at, state] of [[gone - 0.01, 'up'], [gone + 0.001, 'removed'], [events.at(-1).t, 'up']]) {
+      await page.locator('.time input').fill(String(at));
+      const shown = await page.locator(`.lane[data-radio="${radio}"]`).getAttribute('data-state');
+      if (shown !== state) fail(`at ${at} s the radio is shown as ${shown}, and it was ${state}`);
+    }
+  };
+  await states(page);
+  await page.screenshot({ path: screenshot.replace('.png', '-replay.png') });
+  await page.locator('.time input').focus();
+  await page.keyboard.press('End');
+  const listed = await page.locator('.past li').count();
+  if (listed !== Math.min(100, events.length)) fail(`${listed} events instead of ${events.length}`);
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByText('Save as one HTML file').click()]);
+  const file = log.replace('.jsonl', '.html');
+  await download.saveAs(file);
+  const alone = await stand.page();
+  await alone.page.goto(`file://${file}`);
+  await states(alone.page);
+  if (alone.complaints.length > 0) fail(alone.complaints.join('; '));
+  await alone.page.close();
+  await page.locator('input[type=file]').setInputFiles({ name: '<b>no log</b>', mimeType: 'text/plain', buffer: Buffer.from('<i>x</i>\n{}') });
+  await page.locator('.replay [role=alert]', { hasText: 'it has no event' }).waitFor({ timeout: 5000 });
+  await page.getByRole('button', { name: 'Close' }).click();
 }
 
 // One piece each 20 ms: about 8 Mbit/s.
@@ -99,40 +92,26 @@ const origin = createServer((_, answer) => {
   const timer = setInterval(() => answer.write(Buffer.alloc(20000)), 20);
   answer.on('close', () => clearInterval(timer));
 });
-let browser;
 try {
-  network();
   await new Promise((done) => origin.listen(0, '127.0.0.1', done));
-  const [serverKey, clientKey] = ['server.key', 'client.key'].map((name) => {
-    const file = join(directory, name);
-    execFileSync(program, ['keygen', '--out', file]);
-    return { file, pub: execFileSync(program, ['pubkey', file], { encoding: 'utf8' }).trim() };
-  });
-  const clients = join(directory, 'clients.toml');
-  writeFileSync(clients, `[[client]]\nname = "headset"\nkey = "${clientKey.pub}"\n`, { mode: 0o600 });
+  const keys = stand.keys();
   const target = `127.0.0.1:${origin.address().port}`;
-  const ofServer = ['--key', serverKey.file, '--clients', clients];
-  const server = await start('serve', '--listen', '10.9.9.1:0', '--forward', target, ...ofServer);
-  const [address] = server.answer.listening;
-  const radios = ['10.9.0.2', '10.9.1.2'].map((local) => `${local}=${address}`);
+  const server = await stand.start('serve', '--listen', '10.9.9.1:0', '--forward', target, ...keys.server);
+  const radios = stand.paths(server.answer.listening[0]);
   const paths = radios.flatMap((radio) => ['--path', radio]);
-  const ofClient = ['--key', clientKey.file, '--server-key', serverKey.pub];
-  const client = await start('connect', ...paths, '--listen', '127.0.0.1:0', ...ofClient);
+  const log = join(stand.directory, 'client.jsonl');
+  const client = await stand.start('connect', ...paths, '--listen', '127.0.0.1:0', ...keys.client, '--json-events', log);
   const download = get(`http://${client.answer.listening[0]}/`, (answer) => answer.resume());
-  const web = await start('status', '--web');
-  browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
-    args: ['--no-sandbox', '--disable-gpu'],
-  });
-  const page = await check(browser, web.answer.url, radios[0]);
-  await foreign(browser, web.answer.url);
+  const web = await stand.start('status', '--web');
+  await stand.browse();
+  const page = await check(web.answer.url, radios[0]);
+  await replay(page, log, radios[0]);
+  await stand.foreign(`${web.answer.url}programs`);
   web.child.kill();
   await page.locator('.lost').waitFor({ timeout: 10000 });
   download.destroy();
 } finally {
-  await browser?.close();
+  await stand.end();
   origin.close();
   origin.closeAllConnections();
-  for (const child of children) child.kill();
-  rmSync(directory, { recursive: true, force: true });
 }

@@ -1,6 +1,6 @@
-// What the page has seen: rates over time and changes of state. Both are bounded.
+// What the page has seen: rates over time and what changed, with the reason. Both are bounded.
 
-import { type Path, type Program, identity } from "./status";
+import { type Path, type Program, identity, sessionsOf } from "./status";
 
 /** Samples of a curve: two minutes, one a second. */
 export const SAMPLES = 120;
@@ -17,9 +17,7 @@ export interface Curve {
 export interface Change {
   at: Date;
   program: string;
-  radio: string;
   words: string;
-  state: string;
 }
 
 const words = (path: Path) => (path.cause ? `${path.state}: ${path.cause}` : path.state);
@@ -28,34 +26,62 @@ export class History {
   readonly curves = new Map<string, Curve>();
   changes: Change[] = [];
   #states = new Map<string, string>();
+  /** Roles of the running programs. */
+  #names = new Map<string, string>();
+  #opened = false;
 
   /** Adds the answers of one moment. */
   add(programs: Program[], now = new Date()) {
     const states = new Map<string, string>();
-    const first = this.#states.size === 0 && this.curves.size === 0;
     const seen = new Set<string>();
+    const first = !this.#opened;
+    this.#opened = true;
     for (const program of programs) {
       const name = identity(program);
       seen.add(name);
+      // A program that starts, and what it has at first, is one event.
+      const known = first || !this.#names.has(name);
+      const note = (what: string, state: string, said = state) => {
+        const key = `${name}\n${what}`;
+        states.set(key, state);
+        if (!known && this.#states.get(key) !== state) this.#say(program.role, what === "" ? said : `${what} ${said}`, now);
+      };
+      if (!first && known) this.#say(program.role, `process ${program.pid} runs`, now);
+      this.#names.set(name, program.role);
+      if (typeof program["state"] === "string") {
+        const cause = program["cause"];
+        note("", `${program["state"]}${typeof cause === "string" ? `: ${cause}` : ""}`);
+      }
+      if (program["draining"] === true) note("", "ending", "is ending");
+      const sessions = sessionsOf(program);
       const rates = new Map<string, number>();
-      for (const session of program.sessions ?? []) {
+      for (const session of sessions) {
+        if (session.session !== null) note(`session ${session.session}`, "open", `is open${session.peer ? `, from ${session.peer}` : ""}`);
         for (const path of session.paths) {
           // Several clients' radios are too many curves for one figure.
-          const radio = program.sessions?.length === 1 ? path.radio : "all sessions";
+          const radio = sessions.length === 1 ? path.radio : "all sessions";
           rates.set(radio, (rates.get(radio) ?? 0) + path.send_mbps + path.receive_mbps);
-          const key = `${name} ${session.session} ${path.radio}`;
-          states.set(key, words(path));
-          const before = this.#states.get(key);
-          if (before !== states.get(key) && !(first || (before === undefined && path.state === "up"))) {
-            const change = { at: now, program: program.role, radio: path.radio, words: words(path), state: path.state };
-            this.changes = [change, ...this.changes].slice(0, EVENTS);
-          }
+          note(`${path.radio}${sessions.length === 1 ? "" : ` of session ${session.session}`}`, words(path), `is ${words(path)}`);
         }
       }
       this.#sample(name, rates, now.getTime() / 1000);
     }
-    for (const name of this.curves.keys()) if (!seen.has(name)) this.curves.delete(name);
+    for (const [name, role] of this.#names) {
+      if (seen.has(name)) continue;
+      this.#names.delete(name);
+      this.curves.delete(name);
+      this.#say(role, "has ended", now);
+    }
+    for (const key of this.#states.keys()) {
+      const [name, what] = key.split("\n") as [string, string];
+      const role = this.#names.get(name);
+      if (role !== undefined && what.startsWith("session ") && !states.has(key)) this.#say(role, `${what} has ended`, now);
+    }
     this.#states = states;
+  }
+
+  #say(program: string, words: string, at: Date) {
+    this.changes = [{ at, program, words }, ...this.changes].slice(0, EVENTS);
   }
 
   #sample(name: string, rates: Map<string, number>, time: number) {

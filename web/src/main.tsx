@@ -4,6 +4,8 @@ import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { History } from "./history";
 import { ProgramView } from "./programs";
+import { Replay } from "./replay";
+import { enclosed } from "./run";
 import { type Program, ask, identity } from "./status";
 import "./page.css";
 
@@ -23,6 +25,10 @@ function Page() {
   const [programs, setPrograms] = useState<Program[]>([]);
   const [lost, setLost] = useState<string>();
   const [at, setAt] = useState(0);
+  const [saved, setSaved] = useState<{ name: string; log: string }>();
+  const open = async (file: File | undefined) => {
+    if (file !== undefined) setSaved({ name: file.name, log: await file.text() });
+  };
   useEffect(() => {
     let timer = 0;
     let over = false;
@@ -50,10 +56,22 @@ function Page() {
         <h1>
           <Logo /> Tributary
         </h1>
+        <label class="open">
+          Open a saved run
+          <input
+            type="file"
+            onChange={(event) => {
+              void open(event.currentTarget.files?.[0]);
+              // The same file may be opened again.
+              event.currentTarget.value = "";
+            }}
+          />
+        </label>
         <p class={lost === undefined ? "link live" : "link lost"} role="status">
           {lost === undefined ? "live" : `tributary status --web does not answer (${lost}); trying again`}
         </p>
       </header>
+      {saved !== undefined && <Replay key={saved.log} {...saved} close={() => setSaved(undefined)} />}
       {at > 0 && programs.length === 0 && lost === undefined && (
         <p class="empty">
           No long-running <code>tributary</code> program of this user is running. This page shows the next one when it starts.
@@ -62,12 +80,12 @@ function Page() {
       {programs.map((program) => (
         <ProgramView key={identity(program)} program={program} curve={history.curves.get(identity(program))} at={at} />
       ))}
-      <section class="panel events" aria-label="changes">
-        <h2>Changes</h2>
+      <section class="panel events" aria-label="events">
+        <h2>Events</h2>
         <ol aria-live="polite" tabIndex={0}>
           {history.changes.map((change) => (
-            <li key={`${change.at.getTime()} ${change.program} ${change.radio} ${change.words}`}>
-              <time>{change.at.toLocaleTimeString()}</time> {change.program}: {change.radio} is {change.words}
+            <li key={`${change.at.getTime()} ${change.program} ${change.words}`}>
+              <time>{change.at.toLocaleTimeString()}</time> {change.program}: {change.words}
             </li>
           ))}
         </ol>
@@ -79,6 +97,7 @@ function Page() {
 
 const page = document.getElementById("page");
 if (page !== null) {
+  const log = enclosed();
   page.replaceChildren();
-  render(<Page />, page);
+  render(log === undefined ? <Page /> : <Replay log={log} name="A saved run" />, page);
 }

@@ -1,13 +1,14 @@
 // One program: its radios, clients, destinations, and whatever else it says of itself.
 
-import { Chart } from "./chart";
+import { Chart, colour } from "./chart";
 import type { Curve } from "./history";
-import type { Path, Program, Session } from "./status";
+import { type Client, type Path, type Program, type Session, sessionsOf, tilesOf } from "./status";
+import { TileMap } from "./tiles";
 import { bytes, duration, mbps } from "./words";
 
 /** Sessions that are listed; a server may have a thousand. */
 const LISTED = 20;
-const PROXY = new Set(["role", "pid", "started", "uptime_s", "listening", "sessions", "destinations", "memory"]);
+const PROXY = new Set(["role", "pid", "started", "uptime_s", "listening", "sessions", "destinations", "memory", "radios", "video", "shown", "clients"]);
 const SIGNS: Record<string, string> = { up: "●", silent: "◐", down: "○", removed: "×" };
 
 function State({ path }: { path: Path }) {
@@ -65,7 +66,35 @@ function Paths({ session, title }: { session: Session; title: string }) {
   );
 }
 
-function SessionView({ session }: { session: Session }) {
+/** Where the data goes now: each radio's part of what is sent or received in this second. */
+function Shares({ session, way, rate, order }: { session: Session; way: string; rate: (path: Path) => number; order: string[] }) {
+  const total = session.paths.reduce((sum, path) => sum + rate(path), 0);
+  if (total < 0.01) return null;
+  const parts = session.paths.map((path, index) => {
+    // The colour of the radio's curve.
+    const at = order.indexOf(path.radio);
+    return { path, at: at < 0 ? index : at, share: (100 * rate(path)) / total };
+  });
+  return (
+    <div class="shares">
+      <span class="facts">{way} now</span>
+      <div class="parts" aria-hidden="true">
+        {parts.map(({ path, at, share }) => (
+          <i key={path.radio} style={{ width: `${share}%`, background: colour(at) }} />
+        ))}
+      </div>
+      <ul>
+        {parts.map(({ path, at, share }) => (
+          <li key={path.radio} data-radio={path.radio} data-share={share.toFixed(0)}>
+            <i aria-hidden="true" style={{ background: colour(at) }} /> {path.radio} {share.toFixed(0)} %
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function SessionView({ session, order }: { session: Session; order: string[] }) {
   const name = session.peer ?? session.session ?? "no session yet";
   const carried = session.sent + session.received;
   const again = session.sent > 0 ? (100 * session.sent_again) / session.sent : 0;
@@ -75,8 +104,39 @@ function SessionView({ session }: { session: Session }) {
         {session.peer ? `client ${session.peer}` : "session"} · {session.connections} open {session.connections === 1 ? "connection" : "connections"} · {bytes(carried)} in{" "}
         {duration(session.age_s)} · {again.toFixed(1)} % sent again
       </p>
+      <Shares session={session} way="sends" rate={(path) => path.send_mbps} order={order} />
+      <Shares session={session} way="receives" rate={(path) => path.receive_mbps} order={order} />
       <Paths session={session} title={`radios of ${name}`} />
     </section>
+  );
+}
+
+/** What each client has sent and received. */
+function Clients({ clients }: { clients: Client[] }) {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label="clients">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">client</th>
+            <th scope="col">sessions</th>
+            <th scope="col" class="num">sent</th>
+            <th scope="col" class="num">received</th>
+          </tr>
+        </thead>
+        <tbody>
+          {clients.slice(0, LISTED).map(({ client, sessions, sent, received }) => (
+            <tr key={client}>
+              <th scope="row">{client === "" ? "all with the shared key" : client}</th>
+              <td>{sessions}</td>
+              <td class="num">{bytes(sent)}</td>
+              <td class="num">{bytes(received)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {clients.length > LISTED && <p class="facts">and {clients.length - LISTED} others</p>}
+    </div>
   );
 }
 
@@ -89,8 +149,9 @@ function Value({ value }: { value: unknown }) {
 export function ProgramView({ program, curve, at }: { program: Program; curve: Curve | undefined; at: number }) {
   const rate = (session: Session) =>
     session.paths.reduce((sum, path) => sum + path.send_mbps + path.receive_mbps, 0);
-  const sessions = [...(program.sessions ?? [])].sort((a, b) => rate(b) - rate(a));
-  const others = Object.entries(program).filter(([key]) => !PROXY.has(key));
+  const sessions = [...sessionsOf(program)].sort((a, b) => rate(b) - rate(a));
+  const others = Object.entries(program).filter(([key, value]) => !PROXY.has(key) && !(key === "draining" && value === false));
+  const tiles = tilesOf(program);
   const total = sessions.reduce((sum, session) => sum + rate(session), 0);
   return (
     <article class="panel" data-role={program.role} data-pid={program.pid}>
@@ -98,7 +159,7 @@ export function ProgramView({ program, curve, at }: { program: Program; curve: C
         {program.role} <small>process {program.pid}, for {duration(program.uptime_s)}</small>
       </h2>
       {program.listening.length > 0 && <p class="facts">listens on {program.listening.join(", ")}</p>}
-      {program.sessions && (
+      {sessions.length > 0 && (
         <p class="total">
           <b>{mbps(total)}</b> Mbit/s <span>{sessions.length} {sessions.length === 1 ? "session" : "sessions"}</span>
         </p>
@@ -106,10 +167,12 @@ export function ProgramView({ program, curve, at }: { program: Program; curve: C
       {curve && curve.rates.size > 0 && (
         <Chart curve={curve} at={at} label={`rate of each radio of ${program.role} over two minutes; the numbers are in the table`} />
       )}
+      {tiles && <TileMap {...tiles} />}
       {sessions.slice(0, LISTED).map((session, index) => (
-        <SessionView key={session.session ?? index} session={session} />
+        <SessionView key={session.session ?? index} session={session} order={[...(curve?.rates.keys() ?? [])]} />
       ))}
       {sessions.length > LISTED && <p class="facts">and {sessions.length - LISTED} sessions with lower rates</p>}
+      {program.clients && program.clients.length > 0 && <Clients clients={program.clients} />}
       {program.destinations && program.destinations.length > 0 && (
         <p class="facts">
           connections to{" "}

@@ -6,6 +6,7 @@
 //! plans in one direction and tiles in the other. Decoding and measuring start after the last picture, so that they do not
 //! disturb the timing.
 
+mod feed;
 mod measure;
 mod motion;
 mod outcome;
@@ -16,9 +17,11 @@ mod serve;
 mod spool;
 mod stills;
 mod view;
+mod watch;
 
 use core::time::Duration;
 
+pub use feed::{Feed, Subscription};
 pub use measure::{GopQuality, MeasureError, MeasureSettings, Measured, measure};
 pub use motion::Motion;
 pub use outcome::{Knowledge, Load, Quality, TiledResult, concealment_name, psnr_cap, table};
@@ -30,6 +33,7 @@ pub use spool::{Spool, SpoolError, Spooled};
 pub use stills::{StillError, Stills, pictures};
 use tributary_net::transport::TransportName;
 pub use view::{ViewError, Viewed, ViewerConfig, Viewpoint, recorded};
+pub use watch::watch;
 
 /// Time limit for closing a transport.
 const LEAVE: Duration = Duration::from_secs(1);

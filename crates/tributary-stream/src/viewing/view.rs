@@ -183,6 +183,18 @@ impl Viewpoint {
         PlayerSettings { seconds, assumed, plans }
     }
 
+    /// The same for a viewer who watches as long as he likes, unless a duration is given.
+    #[must_use]
+    pub(super) fn endless(&self) -> PlayerSettings {
+        let player = self.player();
+        PlayerSettings { seconds: player.seconds.or(Some(u32::MAX)), ..player }
+    }
+
+    /// Field of view, degrees.
+    pub(super) fn field_degrees(&self) -> (f64, f64) {
+        self.field.degrees()
+    }
+
     /// Settings of plans.
     ///
     /// # Errors

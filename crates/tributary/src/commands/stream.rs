@@ -1,12 +1,14 @@
 //! `tributary stream serve` and `tributary stream play`: tiled 360° video over real sockets.
 
+mod page;
+
 use super::{proxy, stop};
 use crate::cli::UserArguments;
 use crate::keys::{self, ClientKeys, ClientList, ServerKeys};
 use crate::paths::{self, PathArguments};
 use crate::service::ending::Ending;
 use crate::service::reload::{self, Reload, SettingsFile};
-use crate::service::{Control, Doing, ServiceArguments};
+use crate::service::{Control, Doing, ServiceArguments, site};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use std::net::SocketAddr;
@@ -81,7 +83,7 @@ pub(crate) struct StreamServeArguments {
     pub(crate) json: bool,
 }
 
-/// Play a tiled video for a viewer with a recorded head movement, and measure the quality of the viewport.
+/// Play a tiled video in the browser, or for a viewer with a recorded head movement and measure the quality of the viewport.
 ///
 /// The player plans every GoP from the head's position and from the tiles that have arrived. When a GoP begins, it
 /// shows the tiles that have arrived and conceals the others. At the end it decodes everything and compares the
@@ -92,7 +94,8 @@ pub(crate) struct StreamServeArguments {
       --server-key PUBKEY --key client.key --reference tiles --head viewer.csv --seconds 30 --report viewing.html
   tributary stream play --path any=203.0.113.5:7000 --transport tcp --allocator fix --reference tiles --json
   tributary stream play --path auto --path wwan0,metered --server 203.0.113.5:7000 \\
-      --server-key PUBKEY --key client.key --reference tiles")]
+      --server-key PUBKEY --key client.key --reference tiles
+  tributary stream play --path wlan0=203.0.113.5:7000 --server-key PUBKEY --key client.key --web")]
 pub(crate) struct StreamPlayArguments {
     #[command(flatten)]
     pub(crate) paths: PathArguments,
@@ -114,9 +117,16 @@ pub(crate) struct StreamPlayArguments {
     /// Store the arrived tiles in this file and print counters as JSON, without measuring quality
     #[arg(long, value_name = "FILE", hide = true, conflicts_with_all = ["reference", "report"])]
     pub(crate) keep: Option<PathBuf>,
+    /// Show the video in the browser instead, on this loopback address with a secret in its URL, until ended
+    ///
+    /// The viewer looks around with mouse, touch or arrow keys, and the player plans for where he looks. It plays while the
+    /// page is open, and repeats the video without --seconds.
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:0",
+        conflicts_with_all = ["head", "reference", "report", "keep"])]
+    pub(crate) web: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) service: ServiceArguments,
-    /// Print one JSON object, with every GoP's plan, arrivals and quality
+    /// Print one JSON object, with every GoP's plan, arrivals and quality; with --web, the page's URL in one
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -137,6 +147,7 @@ pub(super) fn check(command: &Stream) -> Result<()> {
         }
         Stream::Play(arguments) => {
             arguments.service.check()?;
+            arguments.web.map_or(Ok(()), site::check)?;
             playing(arguments).map(drop)
         }
     }
@@ -233,6 +244,12 @@ fn playing(arguments: &StreamPlayArguments) -> Result<(PlayConfig, Viewpoint)> {
 fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
     let (config, viewpoint) = playing(arguments)?;
     let service = &arguments.service;
+    if let Some(address) = arguments.web {
+        return proxy::runtime(service.log_format)?.block_on(async {
+            keys::say(config.transport.common.as_ref().map(|common| &common.keys));
+            page::run((config, viewpoint), (address, arguments.json), service.begin()?).await
+        });
+    }
     if let Some(keep) = &arguments.keep {
         let kept = proxy::runtime(service.log_format)?.block_on(viewpoint.keep(&config, keep))?;
         output::line(&serde_json::to_string(&kept)?)?;

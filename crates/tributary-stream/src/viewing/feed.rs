@@ -1,0 +1,370 @@
+//! What pages that show a viewing receive: news as JSON and tiles as they arrived. In the other direction, the head's
+//! orientation.
+//!
+//! A message is its length (four bytes, big-endian, without themselves), one byte for its kind, and its content. [`News`] in
+//! JSON has kind 1. A tile has kind 2: slot (four bytes), tile (two), quality, 1 if it was in time, length of the initialisation
+//! segment (four), that segment, the media segment. `web/src/play/feed.ts` reads them.
+//!
+//! A page that reads too slowly loses messages, and is told how many. Not here: the page's connection, and decoding.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::watch;
+use tributary_net::proxy::PathSnapshot;
+use tributary_video::projection::Projection;
+use tributary_video::sphere::Orientation;
+
+use crate::tiled::{SlotRecord, TileArrived, Video};
+
+/// Messages that wait for a slow page: more than two slots of the usual 6 × 4 tiles.
+const WAITING: usize = 256;
+
+const NEWS: u8 = 1;
+const TILE: u8 = 2;
+
+/// A tile that was requested and not in time.
+const NOT_IN_TIME: i16 = -1;
+/// A tile that was not requested.
+const LEFT_OUT: i16 = -2;
+
+/// What happens.
+#[derive(Debug, Serialize)]
+#[serde(tag = "news", rename_all = "snake_case")]
+pub(super) enum News<'a> {
+    /// The viewing's state, one of `waiting` (nobody watches), `connecting`, `playing`, `lost`, `ended`.
+    State { state: &'static str, cause: Option<&'a str> },
+    /// A viewing begins.
+    Video(VideoNews<'a>),
+    /// A slot begins to be shown.
+    Slot(SlotNews),
+    /// The radios, each second.
+    Radios { radios: &'a [PathSnapshot] },
+    /// Messages that this page did not take in time.
+    Skipped { messages: u64 },
+}
+
+/// A video, as far as a page needs it.
+#[derive(Debug, Serialize)]
+pub(super) struct VideoNews<'a> {
+    /// Number of the viewing; a new one begins after a loss of the connection.
+    pub viewing: u32,
+    pub columns: usize,
+    pub rows: usize,
+    pub width: usize,
+    pub height: usize,
+    pub projection: Projection,
+    pub gop_s: f64,
+    pub gops: u32,
+    pub qps: &'a [u8],
+    /// Degrees, horizontal and vertical.
+    pub field: (f64, f64),
+}
+
+impl<'a> VideoNews<'a> {
+    pub(super) fn new(viewing: u32, video: &'a Video, field: (f64, f64)) -> Self {
+        let layout = &video.layout;
+        Self {
+            viewing,
+            columns: layout.grid.columns(),
+            rows: layout.grid.rows(),
+            width: layout.width,
+            height: layout.height,
+            projection: layout.grid.projection(),
+            gop_s: layout.gop_duration_s,
+            gops: video.gops,
+            qps: &layout.qps,
+            field,
+        }
+    }
+}
+
+/// What is known of a slot when it begins.
+#[derive(Debug, Serialize)]
+pub(super) struct SlotNews {
+    pub slot: u32,
+    /// The playing time of this message, seconds.
+    pub position_s: f64,
+    /// For each tile the index of the finest quality in time, -1 (requested, not in time) or -2 (left out).
+    pub tiles: Vec<i16>,
+    /// Bytes of media that arrived in time.
+    pub bytes: u64,
+    /// The guard interval, milliseconds.
+    pub guard_ms: f64,
+    /// Tiles of the slot before this one that arrived late.
+    pub late_before: usize,
+}
+
+impl SlotNews {
+    pub(super) fn new(slots: &[SlotRecord], slot: u32, position_s: f64, tiles: usize) -> Option<Self> {
+        let at = slot as usize;
+        let record = slots.get(at)?;
+        let shown = |tile: u16| match record.in_time(tile) {
+            Some(quality) => i16::from(quality),
+            None if record.asked(tile) => NOT_IN_TIME,
+            None => LEFT_OUT,
+        };
+        let before = at.checked_sub(1).and_then(|before| slots.get(before));
+        let late = |record: &SlotRecord| record.arrived.iter().filter(|tile| !tile.in_time).count();
+        Some(Self {
+            slot,
+            position_s,
+            tiles: (0..tiles as u16).map(shown).collect(),
+            bytes: record.bytes_in_time(),
+            guard_ms: record.guard_ms,
+            late_before: before.map_or(0, late),
+        })
+    }
+}
+
+/// A viewing's messages to any number of pages, and their head's orientation.
+#[derive(Clone, Debug)]
+pub struct Feed(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    messages: broadcast::Sender<Bytes>,
+    /// What a page that comes later needs first. Locked while a message is sent, so that such a page misses none.
+    present: Mutex<Present>,
+    head: watch::Sender<Option<Orientation>>,
+    /// Changes whenever a page comes.
+    pages: watch::Sender<()>,
+}
+
+#[derive(Debug, Default)]
+struct Present {
+    state: Value,
+    video: Value,
+    slot: Value,
+    radios: Value,
+    inits: BTreeMap<(u16, u8), Bytes>,
+}
+
+/// The messages to one page.
+#[derive(Debug)]
+pub struct Subscription {
+    feed: Feed,
+    messages: broadcast::Receiver<Bytes>,
+    first: Vec<Bytes>,
+}
+
+impl Default for Feed {
+    fn default() -> Self {
+        let feed = Self(Arc::new(Inner {
+            messages: broadcast::Sender::new(WAITING),
+            present: Mutex::default(),
+            head: watch::Sender::new(None),
+            pages: watch::Sender::new(()),
+        }));
+        feed.say(&News::State { state: "waiting", cause: None });
+        feed
+    }
+}
+
+impl Feed {
+    /// All messages from now on, after those that a page needs first.
+    #[must_use]
+    pub fn subscribe(&self) -> Subscription {
+        let present = self.present();
+        let messages = self.0.messages.subscribe();
+        let first = present.greeting();
+        drop(present);
+        self.0.pages.send_replace(());
+        Subscription { feed: self.clone(), messages, first }
+    }
+
+    /// A page's viewer looks there. Of several pages, the one that moved last counts.
+    pub fn look(&self, orientation: Orientation) {
+        self.0.head.send_replace(Some(orientation));
+    }
+
+    /// The viewing as `docs/guide/status.md` describes it.
+    #[must_use]
+    pub fn status(&self) -> Value {
+        let present = self.present();
+        let mut status = serde_json::json!({
+            "state": present.state["state"], "cause": present.state["cause"], "pages": self.pages(),
+            "video": present.video, "shown": present.slot,
+        });
+        if let Some(radios) = present.radios.get("radios") {
+            status["radios"] = radios.clone();
+        }
+        status
+    }
+
+    /// Number of pages.
+    #[must_use]
+    pub fn pages(&self) -> usize {
+        self.0.messages.receiver_count()
+    }
+
+    /// Waits until there is a page.
+    pub(super) async fn watched(&self) {
+        let mut pages = self.0.pages.subscribe();
+        while self.pages() == 0 {
+            // The sender is in `self`, so it is not gone.
+            let _ = pages.changed().await;
+        }
+    }
+
+    /// The head's orientation from now on.
+    pub(super) fn head(&self) -> watch::Receiver<Option<Orientation>> {
+        self.0.head.subscribe()
+    }
+
+    /// Tells all pages.
+    pub(super) fn say(&self, news: &News<'_>) {
+        let value = serde_json::to_value(news).expect("news have text as keys");
+        let message = message(&value);
+        let mut present = self.present();
+        match news {
+            News::State { .. } => present.state = value,
+            News::Video(_) => {
+                let state = std::mem::take(&mut present.state);
+                *present = Present { state, video: value, ..Present::default() };
+            }
+            News::Slot(_) => present.slot = value,
+            News::Radios { .. } => present.radios = value,
+            News::Skipped { .. } => {}
+        }
+        // Without a page nobody receives it.
+        let _ = self.0.messages.send(message);
+    }
+
+    /// Passes a tile on, always with its initialisation segment, which comes from the server only once.
+    pub(super) fn tile(&self, tile: &TileArrived) {
+        let mut present = self.present();
+        let key = (tile.tile, tile.quality);
+        if let Some(init) = &tile.init {
+            present.inits.insert(key, init.clone());
+        }
+        let init = present.inits.get(&key).cloned().unwrap_or_default();
+        let mut message = begin(TILE, 12 + init.len() + tile.segment.len());
+        message.put_u32(tile.slot);
+        message.put_u16(tile.tile);
+        message.put_u8(tile.quality);
+        message.put_u8(tile.in_time.into());
+        message.put_u32(init.len() as u32);
+        message.put_slice(&init);
+        message.put_slice(&tile.segment);
+        let _ = self.0.messages.send(message.freeze());
+    }
+
+    fn present(&self) -> MutexGuard<'_, Present> {
+        self.0.present.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Present {
+    fn greeting(&self) -> Vec<Bytes> {
+        // Taken from the end.
+        let known = [&self.radios, &self.slot, &self.video, &self.state];
+        known.into_iter().filter(|value| !value.is_null()).map(message).collect()
+    }
+}
+
+impl Subscription {
+    /// The next messages. May be dropped and called again.
+    pub async fn next(&mut self) -> Bytes {
+        if let Some(message) = self.first.pop() {
+            return message;
+        }
+        loop {
+            match self.messages.recv().await {
+                Ok(message) => return message,
+                Err(RecvError::Lagged(messages)) => {
+                    // What it missed may have been the beginning of a viewing.
+                    self.first = self.feed.present().greeting();
+                    let skipped = serde_json::to_value(News::Skipped { messages });
+                    return message(&skipped.expect("news have text as keys"));
+                }
+                // The sender is in `self.feed`.
+                Err(RecvError::Closed) => std::future::pending().await,
+            }
+        }
+    }
+}
+
+/// The head of a message with `length` bytes of content.
+fn begin(kind: u8, length: usize) -> BytesMut {
+    let mut message = BytesMut::with_capacity(5 + length);
+    message.put_u32(1 + length as u32);
+    message.put_u8(kind);
+    message
+}
+
+fn message(news: &Value) -> Bytes {
+    let text = news.to_string();
+    let mut message = begin(NEWS, text.len());
+    message.put_slice(text.as_bytes());
+    message.freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn news(message: &[u8]) -> Value {
+        assert_eq!(u32::from_be_bytes(message[..4].try_into().unwrap()) as usize, message.len() - 4);
+        assert_eq!(message[4], NEWS);
+        serde_json::from_slice(&message[5..]).unwrap()
+    }
+
+    fn arrived(init: Option<&'static [u8]>) -> TileArrived {
+        let segment = Bytes::from_static(b"media");
+        let init = init.map(Bytes::from_static);
+        TileArrived { slot: 3, gop: 1, tile: 2, quality: 1, in_time: true, init, segment }
+    }
+
+    #[tokio::test]
+    async fn a_page_that_comes_later_learns_the_state_and_gets_every_initialisation_segment() {
+        let feed = Feed::default();
+        feed.tile(&arrived(Some(b"init")));
+        feed.say(&News::State { state: "playing", cause: None });
+        let mut page = feed.subscribe();
+        feed.tile(&arrived(None));
+        assert_eq!(news(&page.next().await)["state"], "playing");
+        assert_eq!(page.next().await[4..], *b"\x02\0\0\0\x03\0\x02\x01\x01\0\0\0\x04initmedia");
+        assert_eq!(feed.pages(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_page_that_reads_too_slowly_is_told_what_it_lost() {
+        let feed = Feed::default();
+        let mut page = feed.subscribe();
+        assert_eq!(news(&page.next().await)["state"], "waiting");
+        for _ in 0..WAITING + 10 {
+            feed.tile(&arrived(None));
+        }
+        let told = news(&page.next().await);
+        assert_eq!((told["news"].as_str(), told["messages"].as_u64()), (Some("skipped"), Some(10)));
+        assert_eq!(news(&page.next().await)["state"], "waiting");
+        assert_eq!(page.next().await[4], TILE);
+    }
+
+    #[test]
+    fn a_slot_says_of_each_tile_whether_it_is_shown() {
+        let in_time = crate::tiled::Arrived {
+            tile: 0,
+            quality: 2,
+            complete_ms: 1.0,
+            in_time: true,
+            init_bytes: 0,
+            bytes: 7,
+        };
+        let late = crate::tiled::Arrived { tile: 1, in_time: false, ..in_time };
+        let slot = SlotRecord {
+            planned: vec![(0, 2), (1, 0)],
+            arrived: vec![in_time, late],
+            ..SlotRecord::default()
+        };
+        let slots = [slot.clone(), slot];
+        let news = SlotNews::new(&slots, 1, 1.0, 3).unwrap();
+        assert_eq!((news.tiles, news.bytes, news.late_before), (vec![2, NOT_IN_TIME, LEFT_OUT], 7, 1));
+        assert!(SlotNews::new(&slots, 2, 2.0, 3).is_none());
+    }
+}

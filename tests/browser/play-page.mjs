@@ -1,0 +1,176 @@
+// The page of `tributary stream play --web` in Chromium: compares what the canvas shows with the source, turns the view, and takes
+// a radio, the server and the program away. Usage, in a network namespace of its own: node play-page.mjs PROGRAM SCREENSHOT
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+import { inflateSync } from 'node:zlib';
+import { Stand, fail, ip } from './stand.mjs';
+
+const [program, screenshot] = process.argv.slice(2);
+const stand = new Stand(program);
+const PATIENCE = { timeout: 60000 };
+
+/** A panorama whose four sides differ in colour and whose seconds differ in brightness, with lines that are away from its middles. */
+function source() {
+  const video = join(stand.directory, 'source.mp4');
+  const side = 'floor(mod(X+64,512)/128)';
+  const line = 'lt(mod(X+16,32),2)+lt(mod(Y+16,32),2)';
+  const picture = `geq=lum='70+40*floor(T)+25*(${line})':cb='60+45*${side}':cr='200-45*${side}'`;
+  const colour = ['-color_range', 'tv', '-colorspace', 'bt709', '-color_primaries', 'bt709', '-color_trc', 'bt709'];
+  const input = ['-f', 'lavfi', '-i', `color=s=512x256:r=25:d=3,format=yuv444p,${picture},format=yuv420p`];
+  execFileSync('ffmpeg', ['-nostdin', '-v', 'error', ...input, ...colour, '-c:v', 'libx264', '-crf', '10', video]);
+  const tiles = join(stand.directory, 'tiles');
+  stand.run('ingest', video, '--out', tiles, '--grid', '4x2', '--qps', '22,42', '--preset', 'ultrafast', '--json');
+  return tiles;
+}
+
+/** Red, green and blue of a pixel of each GoP's source, as BT.709 in limited range defines them. */
+function expected(tiles, x, y) {
+  return [0, 1, 2].map((gop) => {
+    const file = join(tiles, 'source', `0000${gop}.h264`);
+    const raw = ['-frames:v', '1', '-f', 'rawvideo', '-pix_fmt', 'yuv420p', 'pipe:1'];
+    const samples = execFileSync('ffmpeg', ['-nostdin', '-v', 'error', '-i', file, ...raw], { maxBuffer: 1 << 24 });
+    const chroma = 512 * 256 + (y >> 1) * 256 + (x >> 1);
+    const luma = (samples[y * 512 + x] - 16) / 219;
+    const [u, v] = [samples[chroma], samples[chroma + 256 * 128]].map((value) => (value - 128) / 224);
+    const colour = [luma + 1.5748 * v, luma - 0.1873 * u - 0.4681 * v, luma + 1.8556 * u];
+    return colour.map((value) => Math.round(255 * Math.min(1, Math.max(0, value))));
+  });
+}
+
+/** The pixel in the middle of the canvas, as a picture of the page shows it. */
+async function pixel(page) {
+  const box = await page.locator('canvas').boundingBox();
+  const clip = { x: Math.round(box.x + box.width / 2), y: Math.round(box.y + box.height / 2), width: 1, height: 1 };
+  const png = await page.screenshot({ clip });
+  const parts = [];
+  for (let at = 8; at < png.length; at += 12 + png.readUInt32BE(at)) {
+    if (png.toString('latin1', at + 4, at + 8) === 'IDAT') parts.push(png.subarray(at + 8, at + 8 + png.readUInt32BE(at)));
+  }
+  // One pixel behind the number of its filter: whatever the filter, there is nothing to subtract.
+  return [...inflateSync(Buffer.concat(parts)).subarray(1, 4)];
+}
+
+/** Waits until the middle of the canvas has shown every GoP of the source, and nothing else. */
+async function shows(page, colours) {
+  const seen = new Set();
+  const until = Date.now() + PATIENCE.timeout;
+  while (seen.size < colours.length) {
+    const found = await pixel(page);
+    const gop = colours.findIndex((colour) => colour.every((value, at) => Math.abs(value - found[at]) <= 10));
+    if (gop < 0) fail(`the canvas shows ${found}, and the source has ${colours.join(' or ')}`);
+    seen.add(gop);
+    if (Date.now() > until) fail(`of GoPs 0 to 2 only ${[...seen]} were shown`);
+  }
+}
+
+const number = async (page, name) => Number(await page.locator('main').getAttribute(`data-${name}`));
+/** Waits until a number of the page is above a bound. */
+const above = (page, name, bound) =>
+  page.waitForFunction(([name, bound]) => Number(document.querySelector('main').dataset[name]) > bound, [name, bound], PATIENCE);
+
+/** What the page says to a browser that lacks something. */
+async function lacking(url, script, words) {
+  const page = await stand.browser.newPage();
+  await page.addInitScript(script);
+  await page.goto(url);
+  await page.locator('.over', { hasText: words }).waitFor(PATIENCE);
+  await page.close();
+}
+
+try {
+  const tiles = source();
+  const keys = stand.keys();
+  const served = await stand.start('stream', 'serve', tiles, '--listen', '10.9.9.1:0', ...keys.server);
+  let server = served.child;
+  const [address] = served.answer.listening;
+  const radios = stand.paths(address);
+  const paths = radios.flatMap((radio) => ['--path', radio]);
+  const player = await stand.start('stream', 'play', '--web', '127.0.0.1:0', ...paths, '--wait', '3', ...keys.client);
+  const { url } = player.answer;
+  await stand.browse();
+  const { page, complaints, asked } = await stand.page();
+  await page.goto(url);
+  await above(page, 'pictures', 0);
+  console.log(`first picture after ${await number(page, 'first-picture-ms')} ms`);
+  await shows(page, expected(tiles, 256, 128));
+
+  await page.locator('canvas').focus();
+  for (let press = 0; press < 6; press += 1) await page.keyboard.press('ArrowRight');
+  const turned = Date.now();
+  await page.locator('main[data-yaw="90"][data-middle-quality="0"]').waitFor(PATIENCE);
+  console.log(`turned by 90°, and the finest quality in the middle, after ${Date.now() - turned} ms`);
+  await shows(page, expected(tiles, 384, 128));
+  const program_ = stand.status().find((one) => one.role === 'stream play');
+  const shown = await page.locator('.map span').evaluateAll((all) => all.map((one) => Number(one.dataset.quality)));
+  if (shown.length !== program_.shown.tiles.length) fail(`${shown.length} tiles instead of ${program_.shown.tiles.length}`);
+
+  const dashboard = await stand.start('status', '--web');
+  const board = await stand.page({ width: 1180, height: 1000 });
+  await board.page.goto(dashboard.answer.url);
+  const tile = board.page.locator('article[data-role="stream play"] .map span');
+  await tile.first().waitFor(PATIENCE);
+  if ((await tile.count()) !== 8) fail(`the dashboard shows ${await tile.count()} tiles instead of 8`);
+
+  // One radio goes, and the other carries on.
+  ip('addr', 'del', '10.9.0.2/24', 'dev', 'radio0');
+  const row = page.locator(`li[data-radio="${radios[0]}"]`);
+  await page.locator(`li[data-radio="${radios[0]}"]:not([data-state=up])`).waitFor(PATIENCE);
+  const cause = stand.status().find((one) => one.role === 'stream play').radios.find((one) => one.radio === radios[0]).cause;
+  if (!cause || !(await row.innerText()).includes(cause)) fail(`the program says "${cause}", the page "${await row.innerText()}"`);
+  await board.page.locator('.events li', { hasText: cause }).first().waitFor(PATIENCE);
+  await board.page.close();
+  await above(page, 'slot', (await number(page, 'slot')) + 3);
+  await shows(page, expected(tiles, 384, 128));
+  await page.screenshot({ path: screenshot });
+  ip('addr', 'add', '10.9.0.2/24', 'dev', 'radio0');
+
+  // The server goes and comes back.
+  const viewing = await number(page, 'viewing');
+  server.kill('SIGKILL');
+  await page.locator('main[data-state=lost]').waitFor(PATIENCE);
+  console.log(`the page: ${await page.locator('.over').innerText()}`);
+  server = (await stand.start('stream', 'serve', tiles, '--listen', address, ...keys.server)).child;
+  await above(page, 'viewing', viewing);
+  await page.locator('main[data-state=playing]').waitFor(PATIENCE);
+  await shows(page, expected(tiles, 384, 128));
+
+  await stand.foreign(`${url}feed`);
+  const forged = await fetch(`${url}look`, { method: 'POST', headers: { origin: 'http://evil.example' }, body: '{}' });
+  if (forged.status !== 403) fail(`a foreign page's request was answered ${forged.status}`);
+  await lacking(url, 'delete window.VideoDecoder', 'WebCodecs');
+  await lacking(url, 'HTMLCanvasElement.prototype.getContext = () => null', 'WebGL 2');
+
+  // The first pictures of some tiles are garbage.
+  const damaged = (await stand.page()).page;
+  await damaged.addInitScript(() => {
+    const Chunk = window.EncodedVideoChunk;
+    let left = 5;
+    window.EncodedVideoChunk = class extends Chunk {
+      constructor(init) {
+        const garbage = left > 0 && init.type === 'key';
+        if (garbage) left -= 1;
+        super(garbage ? { ...init, data: init.data.map((byte, at) => byte ^ (at * 91)) } : init);
+      }
+    };
+  });
+  await damaged.goto(url);
+  await above(damaged, 'corrupt', 0);
+  await damaged.locator('.events li', { hasText: 'does not decode' }).first().waitFor(PATIENCE);
+  await above(damaged, 'pictures', 25);
+  await damaged.close();
+
+  // The program stops, goes on, and ends.
+  player.child.kill('SIGSTOP');
+  await page.locator('.over', { hasText: 'nothing was heard' }).waitFor(PATIENCE);
+  player.child.kill('SIGCONT');
+  await page.locator('main[data-state=playing]').waitFor(PATIENCE);
+  await shows(page, expected(tiles, 384, 128));
+  player.child.kill();
+  await page.locator('.over', { hasText: 'does not answer' }).waitFor(PATIENCE);
+  const others = complaints.filter((text) => !text.includes('ERR_'));
+  if (others.length > 0) fail(others.join('; '));
+  if (asked.size !== 1) fail(`requests to ${[...asked].join(', ')}`);
+  console.log('the page of stream play --web shows the source, and says what is missing');
+} finally {
+  await stand.end();
+}

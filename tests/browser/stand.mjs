@@ -1,0 +1,102 @@
+// What the tests of the program's pages share: two radios in a network namespace of its own, running programs with their keys, and
+// a browser that records what it asks for and complains about.
+import { execFileSync, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { chromium } from 'playwright-core';
+
+export const fail = (words) => {
+  throw new Error(words);
+};
+export const ip = (...words) => execFileSync('ip', words);
+export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+
+export class Stand {
+  directory = mkdtempSync(join(tmpdir(), 'stand-'));
+  environment = { ...process.env, TRIBUTARY_RUNTIME_DIR: join(this.directory, 'run') };
+  children = [];
+
+  constructor(program) {
+    this.program = program;
+    ip('link', 'set', 'lo', 'up');
+    ip('addr', 'add', '10.9.9.1/32', 'dev', 'lo');
+    for (const radio of ['0', '1']) {
+      ip('link', 'add', `radio${radio}`, 'type', 'veth', 'peer', 'name', `far${radio}`);
+      ip('addr', 'add', `10.9.${radio}.2/24`, 'dev', `radio${radio}`);
+      for (const end of ['radio', 'far']) ip('link', 'set', `${end}${radio}`, 'up');
+    }
+  }
+
+  /** Runs the program to its end. */
+  run(...words) {
+    return execFileSync(this.program, words, { env: this.environment, encoding: 'utf8' });
+  }
+
+  /** Starts the program; returns the first line that it prints, an object. */
+  async start(...words) {
+    const stdio = ['ignore', 'pipe', 'inherit'];
+    const child = spawn(this.program, [...words, '--json'], { env: this.environment, stdio });
+    this.children.push(child);
+    for await (const line of createInterface({ input: child.stdout })) return { child, answer: JSON.parse(line) };
+    return fail(`${words.join(' ')} ended`);
+  }
+
+  status() {
+    return JSON.parse(this.run('status', '--json')).programs;
+  }
+
+  /** Options of a server and of its client, with a key of each. */
+  keys() {
+    const [server, client] = ['server.key', 'client.key'].map((name) => {
+      const file = join(this.directory, name);
+      this.run('keygen', '--out', file);
+      return { file, pub: this.run('pubkey', file).trim() };
+    });
+    const clients = join(this.directory, 'clients.toml');
+    writeFileSync(clients, `[[client]]\nname = "headset"\nkey = "${client.pub}"\n`, { mode: 0o600 });
+    return {
+      server: ['--key', server.file, '--clients', clients],
+      client: ['--key', client.file, '--server-key', server.pub],
+    };
+  }
+
+  /** The two radios' paths to an address. */
+  paths(address) {
+    return ['10.9.0.2', '10.9.1.2'].map((local) => `${local}=${address}`);
+  }
+
+  async browse() {
+    this.browser = await chromium.launch({
+      executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+      args: ['--no-sandbox', '--disable-gpu', '--enable-unsafe-swiftshader'],
+    });
+    return this.browser;
+  }
+
+  /** A page of a size, what it complained about, and the hosts that it asked. */
+  async page(viewport = { width: 1180, height: 900 }) {
+    const page = await this.browser.newPage({ viewport });
+    const [complaints, asked] = [[], new Set()];
+    page.on('console', (message) => message.type() === 'error' && complaints.push(message.text()));
+    page.on('pageerror', (error) => complaints.push(String(error)));
+    page.on('request', (request) => asked.add(new URL(request.url()).host));
+    return { page, complaints, asked };
+  }
+
+  /** A page of another site must read nothing, although it knows the whole address. */
+  async foreign(url) {
+    const page = await this.browser.newPage();
+    await page.goto('data:text/html,<title>other</title>');
+    const read = await page.evaluate((data) => fetch(data).then((answer) => answer.text(), () => null), url);
+    if (read !== null) fail(`a page of another origin read ${url}`);
+    await page.close();
+  }
+
+  async end() {
+    await this.browser?.close();
+    for (const child of this.children) child.kill();
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+}

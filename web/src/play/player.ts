@@ -1,0 +1,146 @@
+// Shows slots at their time: the program's player says when a slot begins and which of its tiles were in time; they are decoded
+// and put on the sphere.
+
+import { Decoders, type Show } from "./decoders";
+import type { News, Slot, Tile, Video } from "./feed";
+import { type Orientation, nearness } from "./look";
+import { Panorama, type Sphere } from "./sphere";
+
+/** What is shown is this much behind the program's playing time, in which the first pictures of a slot are decoded. */
+const DELAY_MS = 200;
+/** Slots whose tiles are kept before they begin. */
+const SLOTS_AHEAD = 3;
+/** The clocks of page and program drift by less than this share. */
+const DRIFT = 0.05;
+
+export class Player {
+  video: Video | undefined;
+  /** The slot that is shown. */
+  slot: Slot | undefined;
+  /** The last slot that the program began. */
+  begun: Slot | undefined;
+  /** Pictures of the panorama that were shown. */
+  pictures = 0;
+  firstPictureMs: number | undefined;
+  readonly decoders: Decoders;
+  #panorama: Panorama | undefined;
+  #middles: [number, number, number][] = [];
+  #tiles = new Map<number, Map<number, Tile>>();
+  #shows: { slot: Slot; show: Show }[] = [];
+  #origin: number | undefined;
+  readonly #sphere: Sphere;
+  readonly #failed: (tile: number, cause: string) => void;
+
+  constructor(sphere: Sphere, failed: (tile: number, cause: string) => void) {
+    this.#sphere = sphere;
+    this.#failed = failed;
+    this.decoders = new Decoders(failed);
+  }
+
+  take(message: News | Tile, now: number) {
+    if (message.news === "video") this.#begin(message);
+    else if (message.news === "slot") this.#slot(message, now);
+    else if (message.news === "tile") this.#tile(message);
+  }
+
+  #begin(video: Video) {
+    if (video.viewing === this.video?.viewing) return;
+    const longest = Math.max(video.width, video.height);
+    if (longest > this.#sphere.longest) {
+      throw new Error(`the panorama has ${longest} pixels in a row, and this browser's WebGL at most ${this.#sphere.longest}`);
+    }
+    this.#shows.splice(0).forEach(({ show }) => this.decoders.end(show));
+    this.#tiles.clear();
+    this.#origin = undefined;
+    this.begun = undefined;
+    const before = this.video;
+    const same = (["width", "height", "columns", "rows", "projection"] as const).every((key) => before?.[key] === video[key]);
+    this.video = video;
+    // After a loss of the connection the last picture stays until there is a new one.
+    if (same) return;
+    this.#panorama = new Panorama(video);
+    this.#sphere.set(video, this.#panorama);
+    this.#middles = Array.from({ length: video.columns * video.rows }, (_, tile) => middle(video, tile));
+  }
+
+  #tile(tile: Tile) {
+    const next = this.begun === undefined ? 0 : this.begun.slot + 1;
+    // The program's player has shown the slot without it.
+    if (!tile.inTime || tile.slot < next || tile.slot > next + SLOTS_AHEAD) return;
+    const tiles = this.#tiles.get(tile.slot) ?? new Map<number, Tile>();
+    this.#tiles.set(tile.slot, tiles);
+    const other = tiles.get(tile.tile);
+    if (other === undefined || tile.quality < other.quality) tiles.set(tile.tile, tile);
+  }
+
+  #slot(slot: Slot, now: number) {
+    const origin = now - slot.position_s * 1000;
+    // The message that took the shortest time says it best.
+    this.#origin = Math.min(origin, (this.#origin ?? origin) + DRIFT * 1000 * (this.video?.gop_s ?? 1));
+    this.begun = slot;
+    const tiles = this.#tiles.get(slot.slot);
+    for (const before of this.#tiles.keys()) if (before <= slot.slot) this.#tiles.delete(before);
+    const show = this.decoders.show(slot.slot, [...(tiles?.values() ?? [])], now);
+    this.#shows.push({ slot, show });
+    // A tab in the background draws nothing.
+    while (this.#shows.length > 2) this.decoders.end(this.#shows.shift()!.show);
+  }
+
+  /** Number of the picture of a slot that is due; negative before its first. */
+  #due(show: Show, now: number): number {
+    const gop = 1000 * (this.video?.gop_s ?? 1);
+    return Math.floor(((now - (this.#origin ?? now) - DELAY_MS - show.slot * gop) / gop) * show.pictures);
+  }
+
+  /** Decodes and shows what is due. */
+  turn(now: number, look: Orientation) {
+    const order = (tile: number) => -nearness(look, this.#middles[tile] ?? [0, 0, 1]);
+    while (this.#shows[1] !== undefined && this.#due(this.#shows[1].show, now) >= 0) {
+      this.decoders.end(this.#shows.shift()!.show);
+    }
+    for (const { show } of this.#shows) this.decoders.turn(show, this.#due(show, now), now, order);
+    this.decoders.turned(now);
+    const present = this.#shows[0];
+    const panorama = this.#panorama;
+    if (present === undefined || panorama === undefined || panorama.copying) return;
+    const due = this.#due(present.show, now);
+    if (due < 0) return;
+    this.slot = present.slot;
+    const ready = present.show.jobs.flatMap((job) => {
+      const frame = this.decoders.take(job, due);
+      return frame === undefined ? [] : [{ tile: job.tile, frame }];
+    });
+    if (ready.length === 0) return;
+    this.pictures += 1;
+    this.firstPictureMs ??= now;
+    void panorama.paste(ready, this.#failed);
+  }
+
+  /** The tile in the middle of the view. */
+  inView(look: Orientation): number {
+    const near = this.#middles.map((place) => nearness(look, place));
+    return near.indexOf(Math.max(...near));
+  }
+}
+
+/** Direction of the middle of a tile: to the right, up, ahead. */
+function middle(video: Video, tile: number): [number, number, number] {
+  const u = ((tile % video.columns) + 0.5) / video.columns;
+  const v = (Math.floor(tile / video.columns) + 0.5) / video.rows;
+  if (video.projection === "equirectangular") {
+    const [yaw, pitch] = [(u - 0.5) * 2 * Math.PI, (0.5 - v) * Math.PI];
+    return [Math.sin(yaw) * Math.cos(pitch), Math.sin(pitch), Math.cos(yaw) * Math.cos(pitch)];
+  }
+  const [across, down] = [2 * ((u * 3) % 1) - 1, 2 * ((v * 2) % 1) - 1];
+  const faces: [number, number, number][] = [
+    [1, -down, -across],
+    [-1, -down, across],
+    [across, 1, down],
+    [across, -1, -down],
+    [across, -down, 1],
+    [-across, -down, -1],
+  ];
+  const place = faces[Math.floor(u * 3) + 3 * Math.floor(v * 2)] ?? [0, 0, 1];
+  const length = Math.hypot(...place);
+  return place.map((side) => side / length) as [number, number, number];
+}

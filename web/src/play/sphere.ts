@@ -1,0 +1,205 @@
+// The sphere around the viewer. The tiles' samples lie in one buffer of three planes (4:2:0), as in the panorama; one shader
+// looks a direction up in the projection and converts BT.709. Tiles without a new picture keep their last one.
+
+import {
+  BackSide,
+  DataTexture,
+  LinearFilter,
+  Mesh,
+  PerspectiveCamera,
+  RedFormat,
+  RepeatWrapping,
+  Scene,
+  ShaderMaterial,
+  SphereGeometry,
+  WebGLRenderer,
+} from "three";
+import type { Video } from "./feed";
+
+const VERTEX = `
+varying vec3 direction;
+void main() {
+  // Right-handed here, with z behind the viewer; z is ahead in the projections.
+  direction = vec3(position.xy, -position.z);
+  gl_Position = projectionMatrix * modelViewMatrix * vec4(position, 1.0);
+}`;
+
+// crates/tributary-video/src/projection.rs
+const FRAGMENT = `
+varying vec3 direction;
+uniform sampler2D luma, blue, red;
+uniform bool cube;
+uniform vec2 texel;
+const float PI = 3.141592653589793;
+vec2 face(float number, float depth, float across, float down) {
+  vec2 place = clamp(vec2(across, down) / depth * 0.5 + 0.5, texel * vec2(3.0, 2.0), 1.0 - texel * vec2(3.0, 2.0));
+  return (vec2(mod(number, 3.0), floor(number / 3.0)) + place) / vec2(3.0, 2.0);
+}
+vec2 place(vec3 d) {
+  if (!cube) return vec2(atan(d.x, d.z) / (2.0 * PI) + 0.5, 0.5 - asin(clamp(d.y, -1.0, 1.0)) / PI);
+  vec3 a = abs(d);
+  if (a.x >= a.y && a.x >= a.z) return d.x >= 0.0 ? face(0.0, a.x, -d.z, -d.y) : face(1.0, a.x, d.z, -d.y);
+  if (a.y >= a.z) return d.y > 0.0 ? face(2.0, a.y, d.x, d.z) : face(3.0, a.y, d.x, -d.z);
+  return d.z > 0.0 ? face(4.0, a.z, d.x, -d.y) : face(5.0, a.z, -d.x, -d.y);
+}
+void main() {
+  vec2 at = place(normalize(direction));
+  float y = (texture2D(luma, at).r * 255.0 - 16.0) / 219.0;
+  float u = (texture2D(blue, at).r * 255.0 - 128.0) / 224.0;
+  float v = (texture2D(red, at).r * 255.0 - 128.0) / 224.0;
+  gl_FragColor = vec4(y + 1.5748 * v, y - 0.1873 * u - 0.4681 * v, y + 1.8556 * u, 1.0);
+}`;
+
+interface Plane {
+  at: number;
+  width: number;
+  height: number;
+  texture: DataTexture;
+}
+
+/** The panorama's samples. */
+export class Panorama {
+  readonly #samples: Uint8Array<ArrayBuffer>;
+  readonly planes: [Plane, Plane, Plane];
+  readonly #tile: { width: number; height: number };
+  readonly #columns: number;
+  /** Whether samples are being copied, in which time they are neither shown nor changed otherwise. */
+  copying = false;
+
+  constructor(video: Video) {
+    const { width, height } = video;
+    // A row between planes: a tile's last row ends after its plane, as WebCodecs counts.
+    const chroma = (width / 2) * (height / 2);
+    const starts = [0, width * (height + 1), width * (height + 1) + chroma + width / 2] as const;
+    this.#samples = new Uint8Array(starts[2] + chroma + width / 2);
+    this.#samples.fill(16, 0, starts[1]);
+    this.#samples.fill(128, starts[1]);
+    const plane = (at: number, by: number): Plane => {
+      const size = { width: width / by, height: height / by };
+      const samples = this.#samples.subarray(at, at + size.width * size.height);
+      const texture = new DataTexture(samples, size.width, size.height, RedFormat);
+      texture.minFilter = LinearFilter;
+      texture.magFilter = LinearFilter;
+      if (video.projection === "equirectangular") texture.wrapS = RepeatWrapping;
+      texture.unpackAlignment = 1;
+      texture.needsUpdate = true;
+      return { at, ...size, texture };
+    };
+    this.planes = [plane(starts[0], 1), plane(starts[1], 2), plane(starts[2], 2)];
+    this.#tile = { width: width / video.columns, height: height / video.rows };
+    this.#columns = video.columns;
+  }
+
+  /** Copies new pictures of tiles, closes them, and shows all of them together. */
+  async paste(pictures: { tile: number; frame: VideoFrame }[], failed: (tile: number, cause: string) => void) {
+    this.copying = true;
+    await Promise.all(
+      pictures.map(async ({ tile, frame }) => {
+        try {
+          await this.#paste(tile, frame);
+        } catch (error) {
+          failed(tile, `cannot be shown: ${error instanceof Error ? error.message : String(error)}`);
+        } finally {
+          frame.close();
+        }
+      }),
+    );
+    this.copying = false;
+    for (const plane of this.planes) plane.texture.needsUpdate = true;
+  }
+
+  async #paste(tile: number, frame: VideoFrame) {
+    const { width, height } = this.#tile;
+    const rect = frame.visibleRect;
+    if (rect?.width !== width || rect.height !== height) throw new Error(`${rect?.width}×${rect?.height} pixels`);
+    const x = (tile % this.#columns) * width;
+    const y = Math.floor(tile / this.#columns) * height;
+    const layout = this.planes.map((plane, index) => {
+      const by = index === 0 ? 1 : 2;
+      return { offset: plane.at + (y / by) * plane.width + x / by, stride: plane.width };
+    });
+    if (frame.format === "I420") {
+      await frame.copyTo(this.#samples, { layout });
+    } else if (frame.format === "NV12") {
+      await this.#split(frame, layout);
+    } else {
+      throw new Error(`pictures of the form ${frame.format}`);
+    }
+  }
+
+  /** Blue and red samples alternate. */
+  async #split(frame: VideoFrame, layout: { offset: number; stride: number }[]) {
+    const { width, height } = this.#tile;
+    const copy = new Uint8Array((width * height * 3) / 2);
+    await frame.copyTo(copy, { layout: [{ offset: 0, stride: width }, { offset: width * height, stride: width }] });
+    const [luma, ...chroma] = layout as [{ offset: number; stride: number }, ...{ offset: number; stride: number }[]];
+    for (let row = 0; row < height; row += 1) {
+      this.#samples.set(copy.subarray(row * width, (row + 1) * width), luma.offset + row * luma.stride);
+    }
+    chroma.forEach(({ offset, stride }, which) => {
+      for (let row = 0; row < height / 2; row += 1) {
+        for (let column = 0; column < width / 2; column += 1) {
+          const from = width * height + row * width + 2 * column + which;
+          this.#samples[offset + row * stride + column] = copy[from]!;
+        }
+      }
+    });
+  }
+
+  dispose() {
+    for (const plane of this.planes) plane.texture.dispose();
+  }
+}
+
+/** Draws the sphere on a canvas. */
+export class Sphere {
+  readonly #renderer: WebGLRenderer;
+  readonly #scene = new Scene();
+  readonly #camera = new PerspectiveCamera(90, 1, 0.1, 10);
+  #shown: { panorama: Panorama; mesh: Mesh<SphereGeometry, ShaderMaterial> } | undefined;
+  #field: [number, number] = [110, 90];
+
+  /** Fails without WebGL 2. */
+  constructor(canvas: HTMLCanvasElement) {
+    this.#renderer = new WebGLRenderer({ canvas, antialias: false });
+    this.#camera.rotation.order = "YXZ";
+  }
+
+  /** The longest side of a panorama, pixels. */
+  get longest() {
+    return this.#renderer.capabilities.maxTextureSize;
+  }
+
+  set(video: Video, panorama: Panorama) {
+    this.#field = video.field;
+    this.#shown?.mesh.geometry.dispose();
+    this.#shown?.mesh.material.dispose();
+    this.#shown?.panorama.dispose();
+    this.#scene.clear();
+    const [luma, blue, red] = panorama.planes.map((plane) => ({ value: plane.texture }));
+    const texel = { value: [1 / video.width, 1 / video.height] };
+    const uniforms = { luma, blue, red, texel, cube: { value: video.projection === "cubemap" } } as ShaderMaterial["uniforms"];
+    const material = new ShaderMaterial({ vertexShader: VERTEX, fragmentShader: FRAGMENT, uniforms, side: BackSide });
+    const mesh = new Mesh(new SphereGeometry(1, 64, 32), material);
+    this.#scene.add(mesh);
+    this.#shown = { panorama, mesh };
+  }
+
+  /** Draws what a viewer sees who looks there, degrees. */
+  draw({ yaw, pitch, roll }: { yaw: number; pitch: number; roll: number }) {
+    const canvas = this.#renderer.domElement;
+    const scale = Math.min(devicePixelRatio, 2);
+    const [width, height] = [canvas.clientWidth * scale, canvas.clientHeight * scale].map(Math.round) as [number, number];
+    if (width === 0 || height === 0) return;
+    if (canvas.width !== width || canvas.height !== height) this.#renderer.setSize(width, height, false);
+    // Within the field for which the player plans, whatever the window's shape.
+    const half = (degrees: number) => Math.tan((degrees * Math.PI) / 360);
+    const upwards = Math.min(half(this.#field[1]), (half(this.#field[0]) * height) / width);
+    this.#camera.fov = (Math.atan(upwards) * 360) / Math.PI;
+    this.#camera.aspect = width / height;
+    this.#camera.updateProjectionMatrix();
+    const radians = Math.PI / 180;
+    this.#camera.rotation.set(pitch * radians, -yaw * radians, -roll * radians);
+    this.#renderer.render(this.#scene, this.#camera);
+  }
+}
