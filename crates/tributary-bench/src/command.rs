@@ -4,8 +4,8 @@ use crate::flood::frames;
 use crate::proxy::http;
 use crate::simulator::{self, speed};
 use crate::{
-    BenchError, Progress, Tables, churn, coding, coupled, dash, emulator, end, flood, handoff, hop, idle,
-    memory, objects, proxy, sessions, stalled, tunnel, unshaped,
+    BenchError, Progress, Tables, application, churn, coding, coupled, dash, emulator, end, flood, handoff,
+    hop, idle, memory, objects, proxy, sessions, stalled, tunnel, unshaped,
 };
 use clap::{Subcommand, ValueEnum};
 use serde::Serialize;
@@ -15,6 +15,7 @@ use tributary_report::Table;
 #[derive(Debug, Subcommand)]
 #[expect(missing_docs, reason = "the documentation of the settings is the command's help")]
 pub enum Benchmark {
+    Application(application::Settings),
     Unshaped(unshaped::Settings),
     Objects(objects::Settings),
     Idle(idle::Settings),
@@ -97,6 +98,7 @@ impl Benchmark {
             tributary_emu::isolate()?;
         }
         Ok(match self {
+            Self::Application(of) => Measured::new("application", &application::run(of, progress)?),
             Self::Unshaped(of) => Measured::new("unshaped", &unshaped::run(of, progress)?),
             Self::Objects(of) => Measured::new("objects", &objects::run(of, progress)?),
             Self::Idle(of) => Measured::new("idle", &idle::run(of, progress)?),

@@ -4,6 +4,7 @@
 //! It gets an [`EndTask`] and replies with `EndReply`. Not here: the endpoints of
 //! experiments ([`tributary_lab::endpoint`]), which follow workloads.
 
+mod datagrams;
 mod kernel;
 mod tls;
 mod transport;
@@ -15,6 +16,8 @@ use std::time::Instant;
 use tributary_lab::process::{self, reply};
 use tributary_lab::transport::{SessionSettings, label};
 use tributary_net::transport::TransportName;
+
+pub(crate) use datagrams::LENGTH as DATAGRAM;
 
 /// Congestion control of both ends in benchmarks that do not compare congestion controls.
 pub(crate) const CONGESTION: &str = "cubic";
@@ -35,6 +38,11 @@ pub enum Contestant {
     /// One TLS-over-TCP connection of tokio-rustls, with the cipher that sessions prefer. It is a peer for
     /// comparison and not a transport of the product.
     Rustls,
+    /// UDP datagrams of an application.
+    Datagrams {
+        /// From the end that listens to the one that connects, instead of the other way.
+        back: bool,
+    },
 }
 
 impl Contestant {
@@ -55,6 +63,7 @@ impl Contestant {
     pub fn label(&self) -> String {
         match self {
             Self::Rustls => "tokio-rustls on one TCP".to_owned(),
+            Self::Datagrams { .. } => "UDP".to_owned(),
             Self::Transport(_, session) if session.plaintext => "session, plaintext".to_owned(),
             Self::Transport(name, _) if name == "session" => "session, TLS".to_owned(),
             Self::Transport(name, _) => name.parse().map_or_else(|_| name.clone(), |name| label(&name)),
@@ -66,7 +75,7 @@ impl Contestant {
     pub fn is_multipath(&self) -> bool {
         match self {
             Self::Transport(name, _) => name.parse::<TransportName>().is_ok_and(|name| name.is_multipath()),
-            Self::Rustls => false,
+            Self::Rustls | Self::Datagrams { .. } => false,
         }
     }
 
@@ -156,6 +165,7 @@ pub(crate) fn run() -> bool {
         let rss_before_kb = memory_kb("VmRSS:");
         let result = match &task.contestant {
             Contestant::Rustls => runtime.block_on(tls::run(&task)),
+            Contestant::Datagrams { back } => datagrams::run(&task, *back),
             Contestant::Transport(name, session) => match name.parse::<TransportName>()? {
                 TransportName::Tcp(_) => kernel::run(&task, false),
                 TransportName::Mptcp { .. } => kernel::run(&task, true),

@@ -6,6 +6,7 @@
 //! must have the hidden command `endpoint` ([`Endpoint`]). The benchmarks of the emulator itself are in
 //! [`tributary_emu::bench`].
 
+pub mod application;
 pub mod churn;
 pub mod coding;
 mod command;

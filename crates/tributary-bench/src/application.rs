@@ -1,0 +1,186 @@
+//! An application over `tributary tunnel` and `tributary exec`, unshaped between two namespaces: rate and processor time of TCP, and of
+//! UDP in both directions, beside plain sockets and WireGuard in user space.
+//!
+//! Processor time is that of every process of a contestant: both ends of the application, and whatever carries their data. What the
+//! kernel does for a packet counts for the process that it interrupts or that sends it. Not here: WireGuard in the kernel, whose threads
+//! belong to no process.
+
+mod place;
+
+use super::end::Contestant;
+use super::{BenchError, Expectation, Judged, Progress, Tables, median};
+use clap::Args;
+use place::Place;
+use serde::Serialize;
+use tributary_cli::quantity;
+use tributary_report::{Column, Table, TableCell};
+
+/// Rates over the tunnel, Gbit/s.
+const TCP: Expectation = Expectation::AtLeast(2.5);
+const UDP: Expectation = Expectation::AtLeast(1.0);
+/// Processor time per byte over WireGuard's.
+const CPU: Expectation = Expectation::AtMost(2.0);
+
+/// `tunnel` and `exec` beside plain sockets and WireGuard: rate and processor time, TCP and UDP.
+#[derive(Clone, Debug, Args)]
+pub struct Settings {
+    /// Rounds; each contestant runs once per round
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub rounds: u32,
+    /// Seconds of each transfer
+    #[arg(long, default_value_t = 3.0, value_parser = quantity::part_seconds_in(0.5..=600.0))]
+    pub seconds: f64,
+    /// WireGuard's program for user space
+    #[arg(long, default_value = "wireguard-go")]
+    pub wireguard: String,
+    /// Only this contestant: plain, wireguard, tunnel, exec
+    #[arg(long)]
+    pub only: Option<Way>,
+}
+
+/// What carries an application's data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// Nothing: the kernel's sockets over one path.
+    Plain,
+    /// WireGuard in user space over one path.
+    Wireguard,
+    /// `tributary tunnel` over both paths.
+    Tunnel,
+    /// `tributary exec` over both paths.
+    Exec,
+}
+
+impl Way {
+    const ALL: [Self; 4] = [Self::Plain, Self::Wireguard, Self::Tunnel, Self::Exec];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Plain => "plain sockets",
+            Self::Wireguard => "WireGuard (user space)",
+            Self::Tunnel => "tributary tunnel",
+            Self::Exec => "tributary exec",
+        }
+    }
+}
+
+/// Loads, with what the ends of each are.
+fn loads() -> [(&'static str, Contestant); 3] {
+    [
+        ("TCP up", Contestant::of("tcp")),
+        ("UDP up", Contestant::Datagrams { back: false }),
+        ("UDP down", Contestant::Datagrams { back: true }),
+    ]
+}
+
+/// One way under one load.
+#[derive(Clone, Debug, Serialize)]
+pub struct WayReport {
+    /// What carries the data.
+    pub way: Way,
+    /// The load.
+    pub load: &'static str,
+    /// Goodput of each round at the receiver, Gbit/s.
+    pub gbps: Vec<f64>,
+    /// Share of the sent bytes that arrived, in each round.
+    pub arrived: Vec<f64>,
+    /// Processor seconds of all processes per gigabyte that arrived, in each round.
+    pub cpu_per_gb: Vec<f64>,
+}
+
+/// A value with its bound.
+#[derive(Clone, Debug, Serialize)]
+pub struct Aim {
+    /// What is judged.
+    pub what: String,
+    /// The value.
+    pub value: Judged,
+}
+
+/// The result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Every way under every load.
+    pub ways: Vec<WayReport>,
+    /// The bounds.
+    pub aims: Vec<Aim>,
+}
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// [`BenchError`].
+pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
+    let ways: Vec<Way> =
+        Way::ALL.into_iter().filter(|way| settings.only.is_none_or(|only| only == *way)).collect();
+    let empty = |way, load| {
+        let (gbps, arrived, cpu_per_gb) = Default::default();
+        WayReport { way, load, gbps, arrived, cpu_per_gb }
+    };
+    let of_way = |way: &Way| loads().map(|(load, _)| empty(*way, load));
+    let mut reports: Vec<WayReport> = ways.iter().flat_map(of_way).collect();
+    for round in 1..=settings.rounds {
+        for way in &ways {
+            let mut place = Place::prepare(*way, settings)?;
+            for (load, contestant) in loads() {
+                progress(&format!("{}, {load}, round {round} of {}", way.label(), settings.rounds));
+                let (sent, arrived, cpu) = place.transfer(&contestant, settings.seconds)?;
+                let same = |report: &&mut WayReport| report.way == *way && report.load == load;
+                let report = reports.iter_mut().find(same).expect("every way has all loads");
+                let gigabytes = arrived.bytes as f64 / 1e9;
+                report.gbps.push(gigabytes * 8.0 / arrived.seconds);
+                report.arrived.push(arrived.bytes as f64 / sent.bytes.max(1) as f64);
+                report.cpu_per_gb.push(cpu / gigabytes);
+            }
+        }
+    }
+    let aims = aims(&reports);
+    Ok(Report { ways: reports, aims })
+}
+
+fn aims(reports: &[WayReport]) -> Vec<Aim> {
+    let of = |way: Way, load: &str| reports.iter().find(|report| report.way == way && report.load == load);
+    let mut aims = Vec::new();
+    for way in [Way::Tunnel, Way::Exec] {
+        for (load, _) in loads() {
+            let Some(own) = of(way, load) else { continue };
+            let bound = if load.starts_with("TCP") { TCP } else { UDP };
+            let what = format!("{}, {load}: Gbit/s", way.label());
+            aims.push(Aim { what, value: Judged::median(&own.gbps, bound) });
+            if let Some(peer) = of(Way::Wireguard, load) {
+                let what = format!("{}, {load}: processor time over WireGuard's", way.label());
+                aims.push(Aim { what, value: Judged::ratio(&own.cpu_per_gb, &peer.cpu_per_gb, CPU) });
+            }
+        }
+    }
+    aims
+}
+
+impl Tables for Report {
+    fn tables(&self) -> Vec<Table> {
+        let title = format!("Unshaped; UDP in datagrams of {} bytes; medians", super::end::DATAGRAM);
+        let mut ways = Table::new(&title).columns([
+            Column::left("way"),
+            Column::left("load"),
+            Column::right("goodput").unit("Gbit/s"),
+            Column::right("arrived").unit("%"),
+            Column::right("CPU, all processes").unit("s/GB"),
+        ]);
+        for report in &self.ways {
+            ways.push([
+                TableCell::text(report.way.label()),
+                TableCell::text(report.load),
+                TableCell::number(median(&report.gbps), 2).strong(),
+                TableCell::number(median(&report.arrived) * 100.0, 1),
+                TableCell::number(median(&report.cpu_per_gb), 2),
+            ]);
+        }
+        let columns = [Column::left("bound")].into_iter().chain(Judged::columns("value"));
+        let mut aims = Table::new("Bounds, median of the rounds' own").columns(columns);
+        for aim in &self.aims {
+            aims.push([TableCell::text(&aim.what)].into_iter().chain(aim.value.cells(2)));
+        }
+        vec![ways, aims]
+    }
+}
