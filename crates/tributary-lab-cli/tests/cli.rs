@@ -2,6 +2,8 @@
 
 #[path = "cli/compare.rs"]
 mod compare;
+#[path = "cli/convert.rs"]
+mod convert;
 #[path = "cli/simulator.rs"]
 mod simulator;
 

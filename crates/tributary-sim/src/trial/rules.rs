@@ -59,10 +59,10 @@ const IDLE_EVENTS: u64 = 200_000;
 /// TCP connections of one end, per path: its subflow, attempts of the last five seconds (`HANDSHAKE_TIME`) every tenth of a second,
 /// and those that linger.
 const CONNECTIONS: usize = 64;
-/// A path that has recovered is connected and used within this time and round trips: a client with nothing to send closes a
-/// connection that is gone when its second ping is due and the first was not answered, after twenty seconds; then the longest wait
+/// A path that has recovered is connected and used within two keep-alives and this time and number of round trips: a client with nothing
+/// to send closes a connection that is gone when its second ping is due and the first was not answered; then the longest wait
 /// between two attempts, a SYN's first timeout, TCP, TLS and hello.
-const RECOVERY: (Duration, u32) = (Duration::from_secs(22), 8);
+const RECOVERY: (Duration, u32) = (Duration::from_secs(2), 8);
 
 /// The checks of one trial.
 #[derive(Debug)]
@@ -119,7 +119,7 @@ impl Rules {
 
     /// Time after a fault in which a path does not count as living.
     pub fn recovery(rtt: Duration) -> Duration {
-        RECOVERY.0 + rtt * RECOVERY.1
+        2 * tributary_proto::Config::default().keep_alive + RECOVERY.0 + rtt * RECOVERY.1
     }
 
     /// Checks everything; `events` of the world so far.

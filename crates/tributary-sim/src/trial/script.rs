@@ -198,20 +198,7 @@ pub(super) struct Name {
 impl Act {
     /// The path that it troubles or changes.
     pub(super) fn path(&self) -> Option<u8> {
-        match *self {
-            Self::Absent { path, .. }
-            | Self::Dead { path, .. }
-            | Self::Rate { path, .. }
-            | Self::Delay { path, .. }
-            | Self::Loss { path, .. }
-            | Self::Reorder { path, .. }
-            | Self::Duplicate { path, .. }
-            | Self::Refuse { path, .. }
-            | Self::Reset { path, .. }
-            | Self::Rebind { path, .. }
-            | Self::Metered { path, .. } => Some(path),
-            _ => None,
-        }
+        self.clone().path_mut().copied()
     }
 
     /// The same for the place of the path.

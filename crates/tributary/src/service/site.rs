@@ -173,6 +173,15 @@ fn secure(headers: &mut HeaderMap, kind: &'static str) {
     }
 }
 
+/// That a page loads and asks nothing but its own server.
+#[cfg(test)]
+pub(crate) fn assert_alone(page: &str) {
+    for foreign in ["src=\"http", "href=\"http", "url(http", "import(", "eval("] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
+    assert!(page.contains("default-src 'none'; script-src 'sha256-"));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
