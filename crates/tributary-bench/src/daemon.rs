@@ -3,7 +3,7 @@
 use super::{BenchError, failed};
 use core::time::Duration;
 use serde::Deserialize;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -112,16 +112,17 @@ impl Program {
     /// Number of sessions, and number of streams of all sessions.
     fn streams(&self) -> Result<(u64, u64), BenchError> {
         let ask = || {
-            let mut socket = UnixStream::connect(&self.status)?;
+            let socket = UnixStream::connect(&self.status)?;
             socket.set_read_timeout(Some(START))?;
+            (&socket).write_all(b"{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"status\"}\n")?;
             let mut text = String::new();
-            socket.read_to_string(&mut text)?;
+            BufReader::new(&socket).read_line(&mut text)?;
             std::io::Result::Ok(text)
         };
         let answer = ask().map_err(|error| failed("tributary status", error))?;
         let answer: serde_json::Value =
             serde_json::from_str(&answer).map_err(|error| failed("tributary status", error))?;
-        let sessions = answer["sessions"].as_array().map_or(&[][..], Vec::as_slice);
+        let sessions = answer["result"]["sessions"].as_array().map_or(&[][..], Vec::as_slice);
         let streams = sessions.iter().filter_map(|session| session["streams"].as_u64()).sum();
         Ok((sessions.len() as u64, streams))
     }

@@ -53,6 +53,17 @@ fn help_version_and_scenarios() {
 }
 
 #[test]
+fn churn_sees_the_streams_of_both_ends() {
+    let output = output(&["bench", "churn", "--seconds", "10", "--rate", "5", "--every", "1", "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    for end in report["ends"].as_array().unwrap() {
+        let samples = end["samples"].as_array().unwrap();
+        assert!(samples.iter().any(|sample| sample["streams"].as_u64() > Some(0)), "{end:#}");
+    }
+}
+
+#[test]
 fn quantities_may_have_units() {
     refused(&output(&["run", "mars", "--rtt", "5ms", "--seconds", "10s"]), 1, &["`mars`"]);
     refused(&output(&["run", "mars", "--rtt", "5kg"]), 2, &["--rtt", "5ms"]);
