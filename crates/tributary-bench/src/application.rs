@@ -8,12 +8,12 @@
 mod place;
 
 use super::end::Contestant;
-use super::{BenchError, Expectation, Judged, Progress, Tables, median};
+use super::{Aim, BenchError, Expectation, Judged, Progress, Tables, bounds, median};
 use clap::Args;
 use place::Place;
 use serde::Serialize;
 use tributary_cli::quantity;
-use tributary_report::{Column, Table, TableCell};
+use tributary_report::Table;
 
 /// Rates over the tunnel, Gbit/s.
 const TCP: Expectation = Expectation::AtLeast(2.5);
@@ -79,7 +79,6 @@ fn loads() -> [(&'static str, Contestant); 3] {
 pub struct WayReport {
     /// What carries the data.
     pub way: Way,
-    /// The load.
     pub load: &'static str,
     /// Goodput of each round at the receiver, Gbit/s.
     pub gbps: Vec<f64>,
@@ -89,16 +88,6 @@ pub struct WayReport {
     pub cpu_per_gb: Vec<f64>,
 }
 
-/// A value with its bound.
-#[derive(Clone, Debug, Serialize)]
-pub struct Aim {
-    /// What is judged.
-    pub what: String,
-    /// The value.
-    pub value: Judged,
-}
-
-/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Every way under every load.
@@ -107,10 +96,6 @@ pub struct Report {
     pub aims: Vec<Aim>,
 }
 
-/// Runs the benchmark.
-///
-/// # Errors
-/// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
     let ways: Vec<Way> =
         Way::ALL.into_iter().filter(|way| settings.only.is_none_or(|only| only == *way)).collect();
@@ -160,27 +145,16 @@ fn aims(reports: &[WayReport]) -> Vec<Aim> {
 impl Tables for Report {
     fn tables(&self) -> Vec<Table> {
         let title = format!("Unshaped; UDP in datagrams of {} bytes; medians", super::end::DATAGRAM);
-        let mut ways = Table::new(&title).columns([
-            Column::left("way"),
-            Column::left("load"),
-            Column::right("goodput").unit("Gbit/s"),
-            Column::right("arrived").unit("%"),
-            Column::right("CPU, all processes").unit("s/GB"),
-        ]);
-        for report in &self.ways {
-            ways.push([
-                TableCell::text(report.way.label()),
-                TableCell::text(report.load),
-                TableCell::number(median(&report.gbps), 2).strong(),
-                TableCell::number(median(&report.arrived) * 100.0, 1),
-                TableCell::number(median(&report.cpu_per_gb), 2),
-            ]);
-        }
-        let columns = [Column::left("bound")].into_iter().chain(Judged::columns("value"));
-        let mut aims = Table::new("Bounds, median of the rounds' own").columns(columns);
-        for aim in &self.aims {
-            aims.push([TableCell::text(&aim.what)].into_iter().chain(aim.value.cells(2)));
-        }
+        let ways = Table::of(&title, &self.ways)
+            .text("way", |report| report.way.label())
+            .text("load", |report| report.load)
+            .number(("goodput", "Gbit/s"), 2, |report| median(&report.gbps))
+            .strong()
+            .number(("arrived", "%"), 1, |report| median(&report.arrived) * 100.0)
+            .number(("CPU, all processes", "s/GB"), 2, |report| median(&report.cpu_per_gb))
+            .table();
+        let aims = self.aims.iter().map(|aim| (aim.what.as_str(), &aim.value, 2));
+        let aims = bounds("Bounds, median of the rounds' own", ["bound", "value"], aims);
         vec![ways, aims]
     }
 }

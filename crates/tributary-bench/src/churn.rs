@@ -10,15 +10,13 @@ mod proxy;
 use super::{BenchError, Expectation, Judged, Progress, Tables};
 use clap::Args;
 use core::time::Duration;
-use load::{Life, Load};
+use load::{Life, Load, Tally};
 use proxy::Proxy;
 use serde::Serialize;
 use std::time::Instant;
 use tributary_cli::quantity;
 use tributary_report::{Column, Table, TableCell, stats};
 use tributary_types::Rng;
-
-pub use load::Tally;
 
 /// Connections before the measurement, so that one-time allocations do not count.
 const WARM_UP: u32 = 20;
@@ -87,18 +85,15 @@ pub struct End {
     pub descriptors: Judged,
     /// The same of streams.
     pub streams: Judged,
-    /// All samples.
     pub samples: Vec<Sample>,
 }
 
-/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Seconds in which connections began.
     pub seconds: f64,
     /// Connections that began per second.
     pub rate: f64,
-    /// Seed.
     pub seed: u64,
     /// Outcomes of the connections.
     pub connections: Tally,
@@ -107,9 +102,6 @@ pub struct Report {
 }
 
 /// Measures both ends of a proxy.
-///
-/// # Errors
-/// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| crate::failed("runtime", error))?.block_on(measure(settings, progress))

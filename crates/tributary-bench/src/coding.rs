@@ -9,15 +9,13 @@ mod isal;
 mod kernels;
 mod network;
 
-pub use contest::{Aim, Contest, Rate};
-
-use super::{BenchError, Judged, Progress, Tables};
+use super::{BenchError, Progress, Tables};
 use clap::Args;
-use contest::Entrant;
+use contest::{Contest, Entrant};
 use core::hint::black_box;
 use serde::Serialize;
 use tributary_coding::{Kernel, Tier};
-use tributary_report::{Column, Table, TableCell};
+use tributary_report::Table;
 use tributary_types::Rng;
 
 /// Payload of a 1500-byte packet, a whole number of cache lines.
@@ -42,7 +40,6 @@ pub struct Settings {
     pub only: Option<String>,
 }
 
-/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The kernel selected on this processor.
@@ -53,7 +50,6 @@ pub struct Report {
     pub has_isal: bool,
     /// Bytes of a symbol.
     pub symbol: usize,
-    /// Every contest.
     pub contests: Vec<Contest>,
 }
 
@@ -105,15 +101,13 @@ impl Tables for Report {
                 self.kernel
             ),
         };
-        let columns = [Column::left("contest"), Column::left("ratio of")];
-        let columns = columns.into_iter().chain(Judged::columns("ratio"));
-        let mut aims = Table::new(&title).columns(columns);
-        for contest in &self.contests {
-            for aim in &contest.aims {
-                let names = [TableCell::text(&contest.title), TableCell::text(&aim.what)];
-                aims.push(names.into_iter().chain(aim.ratio.cells(3)));
-            }
-        }
+        let aims =
+            self.contests.iter().flat_map(|contest| contest.aims.iter().map(move |aim| (contest, aim)));
+        let aims = Table::of(&title, aims)
+            .text("contest", |(contest, _)| &contest.title)
+            .text("ratio of", |(_, aim)| &aim.what)
+            .judged("ratio", |(_, aim)| aim.ratio.cells(3))
+            .table();
         tables.push(aims);
         tables
     }
@@ -121,16 +115,11 @@ impl Tables for Report {
 
 fn rates(contest: &Contest) -> Table {
     let first = &contest.rates[0];
-    let mut table = Table::new(&contest.title).columns([
-        Column::left(""),
-        Column::right("rate").unit("GB/s"),
-        Column::right(&format!("× {}", first.name)),
-    ]);
-    for rate in &contest.rates {
-        let of_first = TableCell::number(rate.gb_per_s / first.gb_per_s, 3);
-        table.push([TableCell::text(&rate.name), TableCell::number(rate.gb_per_s, 2), of_first]);
-    }
-    table
+    Table::of(&contest.title, &contest.rates)
+        .text("", |rate| &rate.name)
+        .number(("rate", "GB/s"), 2, |rate| rate.gb_per_s)
+        .number(&*format!("× {}", first.name), 3, |rate| rate.gb_per_s / first.gb_per_s)
+        .table()
 }
 
 /// A ring of random generations.

@@ -13,15 +13,13 @@ mod share;
 mod simulated;
 mod subflows;
 
-pub use contender::{Contender, Transport};
-pub use cost::Cost;
-pub use separate::Throughput;
-pub use share::{Limits, Share};
-
 use super::controllers::Controllers;
 use super::{BenchError, Progress, Tables};
 use clap::Args;
+use cost::Cost;
+use separate::Throughput;
 use serde::Serialize;
+use share::Share;
 use tributary_cli::quantity;
 use tributary_proto::coupling::COUPLED;
 use tributary_report::Table;
@@ -46,8 +44,6 @@ impl Part {
     /// Every part, in the order in which they run.
     pub const ALL: [Self; 4] = [Self::Cost, Self::Bottleneck, Self::Separate, Self::Simulated];
 
-    /// Its name.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cost => "cost",
@@ -112,7 +108,6 @@ impl Settings {
     }
 }
 
-/// The result.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// Every controller beside cubic.
@@ -126,15 +121,11 @@ pub struct Report {
 /// A prefix for the controllers' names, different for each process. Call it before
 /// [`isolate`](tributary_emu::isolate()): names of controllers belong to the whole machine, and in an isolated
 /// program process numbers begin again at one.
-#[must_use]
 pub fn prefix() -> String {
     format!("b{}_", std::process::id() % 100_000)
 }
 
 /// Runs the benchmark. The controllers' names begin with `prefix`.
-///
-/// # Errors
-/// [`BenchError`].
 pub fn run(settings: &Settings, prefix: &str, progress: Progress<'_>) -> Result<Report, BenchError> {
     settings.check()?;
     let mut report = Report::default();

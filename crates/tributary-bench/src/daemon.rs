@@ -1,5 +1,6 @@
 //! The product as a separate process, and what `/proc` and `tributary status` report about it.
 
+use super::procfs::status_kb;
 use super::{BenchError, failed};
 use core::time::Duration;
 use serde::Deserialize;
@@ -30,10 +31,7 @@ pub(super) fn keygen(directory: &Path) -> Result<String, BenchError> {
 
 /// Anonymous resident memory of a process, kB.
 pub(super) fn memory_kb(id: u32) -> Result<u64, BenchError> {
-    let text = std::fs::read_to_string(format!("/proc/{id}/status")).map_err(|e| failed("/proc", e))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-    let memory_kb = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-    memory_kb.ok_or_else(|| failed("/proc", "no RssAnon: has the process ended?"))
+    status_kb(id, "RssAnon:")
 }
 
 /// The resources that a process uses.
@@ -45,7 +43,6 @@ pub(super) struct Usage {
     pub descriptors: u64,
     /// Streams that count against the limit of streams, over all sessions.
     pub streams: u64,
-    /// Sessions.
     pub sessions: u64,
 }
 

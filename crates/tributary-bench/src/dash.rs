@@ -14,9 +14,9 @@ use core::time::Duration;
 use serde::Serialize;
 use std::path::Path;
 use tributary_cli::quantity;
-use tributary_report::{Column, Interval, Table, TableCell, stats};
+use tributary_report::{Interval, Table, stats};
 
-use super::{BenchError, Expectation, Judged, Progress, Tables, median};
+use super::{BenchError, Expectation, Judged, Progress, Tables, bounds, middle};
 use clients::Clients;
 use servers::Server;
 
@@ -65,7 +65,6 @@ pub struct Turn {
     pub memory_kb: u64,
 }
 
-/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Clients at once.
@@ -148,11 +147,10 @@ fn growth(turns: &[Turn]) -> Judged {
 async fn turn(settings: &Settings, server: &Server, sizes: &[u64]) -> Result<Turn, BenchError> {
     let clients = Clients::start(server.address, settings.clients, sizes);
     clients.all_served().await?;
-    let (began, before) = (server.cpu()?, clients.tally());
+    let (began, before) = (server.cpu_s()?, clients.tally());
     tokio::time::sleep(Duration::from_secs_f64(settings.seconds)).await;
-    let (ended, after) = (server.cpu()?, clients.tally());
-    let (user_s, kernel_s) = (ended.user_s - began.user_s, ended.kernel_s - began.kernel_s);
-    let cpu_s = user_s + kernel_s;
+    let (ended, after) = (server.cpu_s()?, clients.tally());
+    let (cpu_s, kernel_s) = (ended.0 - began.0, ended.1 - began.1);
     let memory_kb = server.memory_kb()?;
     clients.check()?;
     let bytes = after.bytes - before.bytes;
@@ -174,31 +172,25 @@ impl Tables for Report {
             self.tributary.len(),
             self.seconds
         );
-        let mut table = Table::new(&title).columns([
-            Column::left("server"),
-            Column::right("goodput").unit("Gbit/s"),
-            Column::right("responses").unit("1/s"),
-            Column::right("processor").unit("s/s"),
-            Column::right("in the kernel").unit("s/s"),
-            Column::right("for each CPU second").unit("MB"),
-            Column::right("memory, last round").unit("MiB"),
-        ]);
         let rows = [("tributary dash serve", &self.tributary), (self.nginx_version.as_str(), &self.nginx)];
-        for (name, turns) in rows {
-            let middle = |of: fn(&Turn) -> f64| median(&turns.iter().map(of).collect::<Vec<_>>());
-            table.push([
-                TableCell::text(name),
-                TableCell::number(middle(|turn| turn.bytes as f64) * 8e-9 / self.seconds, 2),
-                TableCell::number(middle(|turn| turn.responses as f64) / self.seconds, 0),
-                TableCell::number(middle(|turn| turn.cpu_s) / self.seconds, 2),
-                TableCell::number(middle(|turn| turn.kernel_s) / self.seconds, 2),
-                TableCell::number(middle(|turn| turn.bytes_per_cpu_s) / 1e6, 0),
-                TableCell::number(turns.last().map_or(f64::NAN, |turn| turn.memory_kb as f64) / 1024.0, 1),
-            ]);
-        }
-        let columns = core::iter::once(Column::left("figure")).chain(Judged::columns("measured"));
-        let mut ratio = Table::new("bytes for each CPU second").columns(columns);
-        ratio.push(core::iter::once(TableCell::text("over nginx's")).chain(self.ratio.cells(3)));
+        let a_second = |of: fn(&Turn) -> f64, times: f64| {
+            move |(_, turns): (&str, &Vec<Turn>)| middle(turns, of) * times / self.seconds
+        };
+        let table = Table::of(&title, rows)
+            .text("server", |(name, _)| name)
+            .number(("goodput", "Gbit/s"), 2, a_second(|turn| turn.bytes as f64, 8e-9))
+            .number(("responses", "1/s"), 0, a_second(|turn| turn.responses as f64, 1.0))
+            .number(("processor", "s/s"), 2, a_second(|turn| turn.cpu_s, 1.0))
+            .number(("in the kernel", "s/s"), 2, a_second(|turn| turn.kernel_s, 1.0))
+            .number(("for each CPU second", "MB"), 0, |(_, turns)| {
+                middle(turns, |turn| turn.bytes_per_cpu_s) / 1e6
+            })
+            .number(("memory, last round", "MiB"), 1, |(_, turns)| {
+                turns.last().map(|turn| turn.memory_kb as f64 / 1024.0)
+            })
+            .table();
+        let ratio = [("over nginx's", &self.ratio, 3)];
+        let ratio = bounds("bytes for each CPU second", ["figure", "measured"], ratio);
         vec![table, ratio, self.memory()]
     }
 }
@@ -206,13 +198,12 @@ impl Tables for Report {
 impl Report {
     /// Memory after each round.
     fn memory(&self) -> Table {
-        let columns = [Column::left("after each round").unit("MiB")].into_iter();
-        let columns = columns.chain(Judged::columns("growth, MiB"));
-        let mut table = Table::new("memory of tributary dash serve").columns(columns);
         let rounds: Vec<String> =
             self.tributary.iter().map(|turn| format!("{:.1}", turn.memory_kb as f64 / 1024.0)).collect();
-        table.push([TableCell::text(&rounds.join(", "))].into_iter().chain(self.growth.cells(1)));
-        table
+        Table::of("memory of tributary dash serve", [self])
+            .text(("after each round", "MiB"), |_| rounds.join(", "))
+            .judged("growth, MiB", |report| report.growth.cells(1))
+            .table()
     }
 }
 

@@ -41,7 +41,6 @@ pub struct Settings {
 /// A rate under one load, round by round.
 #[derive(Clone, Debug, Serialize)]
 pub struct Exactness {
-    /// Every round.
     pub rounds: Vec<Accuracy>,
     /// Error of the rate, per cent; `None` without TCP.
     pub rate_error: Option<Judged>,
@@ -49,7 +48,6 @@ pub struct Exactness {
     pub delay_error: Judged,
 }
 
-/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Rate and delay, up to 1 Gbit/s.
@@ -63,9 +61,6 @@ pub struct Report {
 }
 
 /// Measures everything; `rattan` is the result of [`tributary_emu::bench::install_rattan`] before isolation.
-///
-/// # Errors
-/// [`BenchError`].
 pub fn run(settings: &Settings, rattan: Option<&Path>, progress: Progress<'_>) -> Result<Report, BenchError> {
     let time = Duration::from_secs(settings.seconds);
     let once = AccuracyPlan { time, ..AccuracyPlan::default() };
@@ -139,25 +134,14 @@ fn accuracy_table(rows: &[Exactness]) -> Table {
 
 /// The search for the highest rate: one measurement of each, without a verdict.
 fn ceiling_table(rows: &[Accuracy]) -> Table {
-    let mut table = Table::new("Ceiling: TCP until a rate is missed").columns([
-        Column::right("rate").unit("Mbit/s"),
-        Column::right("goodput").unit("Mbit/s"),
-        Column::right("rate error").unit("%"),
-        Column::right("delay error, p99").unit("ms"),
-        Column::right("CPU").unit("%"),
-        Column::left("audit"),
-    ]);
-    for row in rows {
-        table.push([
-            TableCell::number(row.rate_mbps, 0),
-            TableCell::optional_number(row.goodput_mbps, 0),
-            TableCell::optional_number(row.rate_error.map(|error| error * 100.0), 2),
-            TableCell::number(row.delay_error.p99_us / 1e3, 3),
-            TableCell::number(row.cpu_share * 100.0, 0),
-            audit(core::slice::from_ref(row)),
-        ]);
-    }
-    table
+    Table::of("Ceiling: TCP until a rate is missed", rows)
+        .number(("rate", "Mbit/s"), 0, |row| row.rate_mbps)
+        .number(("goodput", "Mbit/s"), 0, |row| row.goodput_mbps)
+        .number(("rate error", "%"), 2, |row| row.rate_error.map(|error| error * 100.0))
+        .number(("delay error, p99", "ms"), 3, |row| row.delay_error.p99_us / 1e3)
+        .number(("CPU", "%"), 0, |row| row.cpu_share * 100.0)
+        .text("audit", |row| audit(core::slice::from_ref(row)))
+        .table()
 }
 
 impl Tables for Report {
@@ -177,39 +161,24 @@ impl Report {
             self.loss.rate_mbps,
             self.loss.seeds
         );
-        let mut table = Table::new(&title).columns([
-            Column::right("super-frames").unit("Mbit/s"),
-            Column::right("single packets").unit("Mbit/s"),
-            Column::right("ratio"),
-            Column::right("standard error"),
-        ]);
-        table.push([
-            TableCell::number(self.loss.super_frames_mbps, 1),
-            TableCell::number(self.loss.packets_mbps, 1),
-            TableCell::number(self.loss.ratio, 3),
-            TableCell::number(self.loss.standard_error, 3),
-        ]);
-        table
+        Table::of(&title, [&self.loss])
+            .number(("super-frames", "Mbit/s"), 1, |loss| loss.super_frames_mbps)
+            .number(("single packets", "Mbit/s"), 1, |loss| loss.packets_mbps)
+            .number("ratio", 3, |loss| loss.ratio)
+            .number("standard error", 3, |loss| loss.standard_error)
+            .table()
     }
 }
 
 fn peer_table(peer: &PeerComparison) -> Table {
     let title =
         format!("Shaped TCP at {:.0} Mbit/s, {:.0} ms; medians of the rounds", peer.rate_mbps, peer.rtt_ms);
-    let columns = [
-        Column::right(&peer.peer).unit("Mbit/s"),
-        Column::right("tributary").unit("Mbit/s"),
-        Column::right("to its best round"),
-        Column::left("audit"),
-    ];
-    let mut table = Table::new(&title).columns(columns.into_iter().chain(Judged::columns("ratio")));
-    let names = [
-        TableCell::number(median(&peer.peer_mbps), 0),
-        TableCell::number(median(&peer.ours_mbps), 0),
-        TableCell::number(peer.ratio_to_best, 1),
-        TableCell::text(if peer.ours_valid { "valid" } else { "invalid" }),
-    ];
     let ratio = Judged::ratio(&peer.ours_mbps, &peer.peer_mbps, PEER_AIM);
-    table.push(names.into_iter().chain(ratio.cells(1)));
-    table
+    Table::of(&title, [peer])
+        .number((&*peer.peer, "Mbit/s"), 0, |peer| median(&peer.peer_mbps))
+        .number(("tributary", "Mbit/s"), 0, |peer| median(&peer.ours_mbps))
+        .number("to its best round", 1, |peer| peer.ratio_to_best)
+        .text("audit", |peer| if peer.ours_valid { "valid" } else { "invalid" })
+        .judged("ratio", |_| ratio.cells(1))
+        .table()
 }

@@ -10,6 +10,7 @@ mod tls;
 mod transport;
 
 use super::cpu_time;
+use super::procfs::status_kb;
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Instant;
@@ -47,19 +48,16 @@ pub enum Contestant {
 
 impl Contestant {
     /// A transport of the registry with its usual settings.
-    #[must_use]
     pub fn of(name: &str) -> Self {
         Self::Transport(name.to_owned(), SessionSettings::default())
     }
 
     /// A session without TLS.
-    #[must_use]
     pub fn plaintext() -> Self {
         Self::Transport("session".to_owned(), SessionSettings { plaintext: true, ..Default::default() })
     }
 
     /// Name for tables.
-    #[must_use]
     pub fn label(&self) -> String {
         match self {
             Self::Rustls => "tokio-rustls on one TCP".to_owned(),
@@ -71,7 +69,6 @@ impl Contestant {
     }
 
     /// Whether it uses several paths.
-    #[must_use]
     pub fn is_multipath(&self) -> bool {
         match self {
             Self::Transport(name, _) => name.parse::<TransportName>().is_ok_and(|name| name.is_multipath()),
@@ -80,7 +77,6 @@ impl Contestant {
     }
 
     /// Whether it is the kernel's multipath TCP.
-    #[must_use]
     pub fn is_mptcp(&self) -> bool {
         *self == Self::of("mptcp")
     }
@@ -98,7 +94,6 @@ pub enum Until {
     Idle(f64),
 }
 
-/// The role of an end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EndRole {
@@ -117,7 +112,6 @@ pub struct EndTask {
     pub congestion: String,
     /// When the source stops. The sink needs it, too: for its memory samples, and to measure an idle connection.
     pub until: Until,
-    /// The role of the end.
     pub role: EndRole,
 }
 
@@ -162,7 +156,7 @@ pub struct MemorySample {
 pub(crate) fn run() -> bool {
     process::carry_out(|task: EndTask| -> Outcome<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let rss_before_kb = memory_kb("VmRSS:");
+        let rss_before_kb = status_kb("self", "VmRSS:")?;
         let result = match &task.contestant {
             Contestant::Rustls => runtime.block_on(tls::run(&task)),
             Contestant::Datagrams { back } => datagrams::run(&task, *back),
@@ -172,16 +166,10 @@ pub(crate) fn run() -> bool {
                 name => runtime.block_on(transport::run(&task, &name, session, reply::<EndReply>)),
             },
         };
-        reply(&EndReply::Done(EndResult { rss_before_kb, rss_peak_kb: memory_kb("VmHWM:"), ..result? }));
+        let rss_peak_kb = status_kb("self", "VmHWM:")?;
+        reply(&EndReply::Done(EndResult { rss_before_kb, rss_peak_kb, ..result? }));
         Ok(())
     })
-}
-
-/// Value in kB of a line of `/proc/self/status`.
-fn memory_kb(name: &str) -> u64 {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix(name));
-    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
 /// Counts payload and measures time, beginning with the first bytes.
@@ -220,7 +208,7 @@ impl Meter {
         let Until::Bytes(all) = self.until else { return };
         let due = (self.result.samples.len() as u64 + 1) * (all / SAMPLES).max(1);
         if self.result.bytes >= due {
-            let (bytes, rss_kb) = (self.result.bytes, memory_kb("VmRSS:"));
+            let (bytes, rss_kb) = (self.result.bytes, status_kb("self", "VmRSS:").unwrap_or(0));
             self.result.samples.push(MemorySample { bytes, rss_kb, held: held() });
         }
     }
@@ -253,10 +241,5 @@ mod tests {
         let result = meter.finish(2);
         assert_eq!((result.bytes, result.subflows, asked), (1000, 2, 100));
         assert_eq!((result.samples.len(), result.samples[99].bytes, result.samples[0].held), (100, 1000, 7));
-    }
-
-    #[test]
-    fn memory_is_read_from_the_process() {
-        assert!(memory_kb("VmRSS:") > 0);
     }
 }

@@ -52,7 +52,12 @@ pub struct Settings {
     #[arg(long, default_value_t = 3200, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub per_second: u32,
     /// Measure instead the longest round trip of a session beside two that have the key and send these frames without end
-    #[arg(long, value_name = "settings|pieces|pings", conflicts_with = "per_second")]
+    #[arg(
+        long,
+        value_name = "settings|pieces|pings",
+        hide_possible_values = true,
+        conflicts_with = "per_second"
+    )]
     pub hostile: Option<frames::Hostile>,
 }
 
@@ -65,7 +70,6 @@ pub struct Attempts {
     pub took_ms: Vec<f64>,
 }
 
-/// One phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Phase {
     /// Whether the flood was on.
@@ -80,7 +84,6 @@ pub struct Phase {
     pub rejoins: Attempts,
 }
 
-/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Every phase, in order.
@@ -102,7 +105,6 @@ pub struct Share {
     pub good: u64,
     /// Number of attempts.
     pub of: u64,
-    /// The share.
     pub share: Judged,
 }
 
@@ -144,10 +146,6 @@ impl Drop for Curtain<'_> {
     }
 }
 
-/// Runs the benchmark.
-///
-/// # Errors
-/// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
     let phase = Duration::from_secs_f64(settings.seconds) + SETTLE;
     let radio = |(name, mbps)| PathSpec::symmetric(name, LinkSpec::constant(Bitrate::from_mbps(mbps)));
@@ -270,17 +268,16 @@ impl Tables for Report {
 
 impl Report {
     fn aims(&self) -> Table {
-        let columns = [Column::left("")].into_iter().chain(Judged::columns("value"));
-        let mut aims = Table::new("During the flood").columns(columns);
-        for (name, judged) in [
+        let audits = core::slice::from_ref(&self.audit);
+        let aims = [
             ("honest connects that succeed", &self.connects.share),
             ("honest rejoins that succeed", &self.rejoins.share),
             ("the stream's goodput over that without a flood", &self.ratio),
-        ] {
-            let cells = audited(core::slice::from_ref(&self.audit), judged, 4);
-            aims.push([TableCell::text(name)].into_iter().chain(cells));
-        }
-        aims
+        ];
+        Table::of("During the flood", aims)
+            .text("", |(name, _)| name)
+            .judged("value", |(_, judged)| audited(audits, judged, 4))
+            .table()
     }
 }
 

@@ -20,7 +20,7 @@ use std::time::Instant;
 use tributary_emu::{Network, Side};
 use tributary_lab::kernel;
 use tributary_link::{LinkSpec, Moment, PathSpec, Scenario};
-use tributary_report::{Column, Table, TableCell, stats};
+use tributary_report::{Rows, Table, stats};
 use tributary_types::Bitrate;
 
 const SESSION: &str = "session";
@@ -75,14 +75,11 @@ pub struct Handoff {
     pub at_s: f64,
     /// Which of the radios.
     pub path: &'static str,
-    /// How.
     pub loss: Loss,
 }
 
-/// One transport.
 #[derive(Clone, Debug, Serialize)]
 pub struct TransportReport {
-    /// Its name.
     pub transport: &'static str,
     /// Longest time without data around each handoff, in milliseconds.
     pub gaps_ms: Vec<f64>,
@@ -94,7 +91,6 @@ pub struct TransportReport {
     pub cut_short: Option<String>,
 }
 
-/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Every loss.
@@ -143,10 +139,6 @@ struct Switched {
     up: Vec<(Instant, &'static str)>,
 }
 
-/// Measures.
-///
-/// # Errors
-/// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
     let handoffs = schedule(settings.handoffs);
     let length = MARGIN * 2 + EVERY * settings.handoffs;
@@ -263,57 +255,47 @@ impl Report {
 
 impl Tables for Report {
     fn tables(&self) -> Vec<Table> {
-        let columns = || {
-            [Column::right("number"), Column::right("p50").unit("ms"), Column::right("most").unit("ms")]
-                .into_iter()
-                .chain(Judged::columns("p99, ms"))
-        };
-        let figures = |samples: &[f64], bound: Expectation| {
-            let judged = Judged::over(samples, |drawn| stats::percentile(drawn, 99.0), bound);
-            let number = TableCell::number(samples.len() as f64, 0);
-            let [middle, most] = [stats::median(samples), stats::maximum(samples)];
-            [number, TableCell::optional_number(middle, 1), TableCell::optional_number(most, 1)]
-                .into_iter()
-                .chain(judged.cells(1))
-        };
+        let kinds = [(Some(Loss::Announced), "announced"), (Some(Loss::Silent), "silent"), (None, "both")];
+        let gaps: Vec<(&str, &str, Vec<f64>)> = self
+            .transports
+            .iter()
+            .flat_map(|of| kinds.map(|(loss, words)| (of.transport, words, self.gaps(of, loss))))
+            .collect();
         let title = "Longest time without data around a handoff; 5.24 Mbit/s, two links of 18 Mbit/s, cubic";
-        let mut gaps = Table::new(title).columns(
-            [Column::left("transport"), Column::left("loss of a radio")].into_iter().chain(columns()),
-        );
-        let mut noticed = Table::new("What a player with 1 s of buffer notices").columns([
-            Column::left("transport"),
-            Column::right("discarded frames"),
-            Column::right("underflows"),
-            Column::left("end of the stream"),
-            Column::left(""),
-        ]);
-        for transport in &self.transports {
-            let kinds =
-                [(Some(Loss::Announced), "announced"), (Some(Loss::Silent), "silent"), (None, "both")];
-            for (loss, words) in kinds {
-                let samples = self.gaps(transport, loss);
-                let names = [TableCell::text(transport.transport), TableCell::text(words)];
-                gaps.push(names.into_iter().chain(figures(&samples, GAP_MS)));
-            }
-            let lost = transport.discards + u32::from(transport.cut_short.is_some());
-            noticed.push([
-                TableCell::text(transport.transport),
-                TableCell::number(f64::from(transport.discards), 0),
-                TableCell::number(f64::from(transport.underflows), 0),
-                TableCell::text(transport.cut_short.as_deref().unwrap_or("in order")),
-                Judged::count(f64::from(lost), Expectation::AtMost(0.0)).verdict.cell(),
-            ]);
-        }
-        let mut reactions = Table::new("From a change of an interface to a change of the session's paths")
-            .columns([Column::left("change")].into_iter().chain(columns()));
-        for (words, samples) in [
+        let names = Table::of(title, &gaps)
+            .text("transport", |(transport, ..)| *transport)
+            .text("loss of a radio", |(_, words, _)| *words);
+        let gaps = with_figures(names, GAP_MS, |(.., samples)| samples);
+        let noticed = Table::of("What a player with 1 s of buffer notices", &self.transports)
+            .text("transport", |transport| transport.transport)
+            .number("discarded frames", 0, |transport| f64::from(transport.discards))
+            .number("underflows", 0, |transport| f64::from(transport.underflows))
+            .text("end of the stream", |transport| transport.cut_short.as_deref().unwrap_or("in order"))
+            .text("", |transport| {
+                let lost = transport.discards + u32::from(transport.cut_short.is_some());
+                Judged::count(f64::from(lost), Expectation::AtMost(0.0)).verdict.cell()
+            })
+            .table();
+        let changes = [
             ("it comes: a connection is begun", &self.added_ms),
             ("it goes: the path is removed", &self.removed_ms),
-        ] {
-            reactions.push([TableCell::text(words)].into_iter().chain(figures(samples, REACTION_MS)));
-        }
+        ];
+        let title = "From a change of an interface to a change of the session's paths";
+        let names = Table::of(title, changes).text("change", |(words, _)| words);
+        let reactions = with_figures(names, REACTION_MS, |(_, samples)| samples);
         vec![gaps, noticed, reactions]
     }
+}
+
+/// Adds the number of samples in ms, their median, the largest, and the 99th percentile with its bound.
+fn with_figures<'a, T: Copy>(rows: Rows<T>, bound: Expectation, samples: impl Fn(T) -> &'a [f64]) -> Table {
+    rows.number("number", 0, |row| samples(row).len() as f64)
+        .number(("p50", "ms"), 1, |row| stats::median(samples(row)))
+        .number(("most", "ms"), 1, |row| stats::maximum(samples(row)))
+        .judged("p99, ms", |row| {
+            Judged::over(samples(row), |drawn| stats::percentile(drawn, 99.0), bound).cells(1)
+        })
+        .table()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use serde::Serialize;
 use tributary_emu::{Host, RelayNetwork};
 use tributary_lab::tunnel::NodeConfigs;
 use tributary_nodes::{Coding, Role, Running};
-use tributary_report::{Column, Table, TableCell};
+use tributary_report::Table;
 
 use super::{BenchError, Expectation, Judged, Progress, Tables};
 
@@ -63,7 +63,6 @@ pub struct Attack {
     pub share: Vec<f64>,
 }
 
-/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Each attack, and pings without one.
@@ -77,10 +76,6 @@ const STRANGE: &str = "pings, junk that names no key";
 const NAMED: &str = "pings, junk that names a key";
 const REPLAYED: &str = "handshakes, one of them sent again";
 
-/// Runs the benchmark.
-///
-/// # Errors
-/// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
     let attack = |name| Attack { name, per_second: Vec::new(), share: Vec::new() };
     let mut attacks = [QUIET, STRANGE, NAMED, REPLAYED].map(attack);
@@ -102,21 +97,18 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchE
 
 impl Tables for Report {
     fn tables(&self) -> Vec<Table> {
-        let columns = [Column::left("what"), Column::right("attacker").unit("1/s")]
-            .into_iter()
-            .chain(Judged::columns("share"));
         let title = format!("A COTAG gateway with {KEYS} keys under attack; medians of the rounds");
-        let mut table = Table::new(&title).columns(columns);
-        for (attack, share) in self.attacks.iter().zip(&self.shares) {
-            let sent = TableCell::number(super::median(&attack.per_second), 0);
-            table.push([TableCell::text(attack.name), sent].into_iter().chain(share.cells(3)));
-        }
+        let table = Table::of(&title, self.attacks.iter().zip(&self.shares))
+            .text("what", |(attack, _)| attack.name)
+            .number(("attacker", "1/s"), 0, |(attack, _)| super::median(&attack.per_second))
+            .judged("share", |(_, share)| share.cells(3))
+            .table();
         vec![table]
     }
 }
 
 fn failed(reason: impl ToString) -> BenchError {
-    BenchError::Program { program: "a node under attack".to_owned(), reason: reason.to_string() }
+    super::failed("a node under attack", reason)
 }
 
 /// A tunnel over one access point, and what its attacker has recorded.

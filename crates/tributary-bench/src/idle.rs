@@ -1,17 +1,13 @@
 //! The cost of an idle session: processor time of both ends without payload.
 
 use super::end::{CONGESTION, Contestant, EndResult, Until};
-use super::process::Transfer;
-use super::{BenchError, Expectation, Judged, Progress, Tables, median};
+use super::process::over_veth;
+use super::{BenchError, Expectation, Judged, Progress, Tables, middle};
 use clap::Args;
 use serde::Serialize;
-use std::ffi::OsStr;
 use tributary_cli::quantity;
-use tributary_emu::{Side, VethNetwork};
 use tributary_report::{Column, Table, TableCell};
 
-/// Paths of the session.
-const PATHS: usize = 2;
 /// Largest share of one core that both ends together may use, per cent.
 const AIM: Expectation = Expectation::AtMost(0.1);
 
@@ -26,12 +22,9 @@ pub struct Settings {
     pub rounds: u32,
 }
 
-/// One round.
 #[derive(Clone, Debug, Serialize)]
 pub struct Round {
-    /// The client.
     pub client: EndResult,
-    /// The server.
     pub server: EndResult,
 }
 
@@ -42,30 +35,20 @@ impl Round {
     }
 }
 
-/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Every round.
     pub rounds: Vec<Round>,
     /// Processor time of both ends as a share of one core, per cent.
     pub share: Judged,
 }
 
 /// Measures a session over two paths with TLS.
-///
-/// # Errors
-/// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
-    let network = VethNetwork::create(PATHS)?;
-    let command = |side: Side, program: &OsStr| network.command(side, program);
     let until = Until::Idle(settings.seconds);
     let mut rounds = Vec::new();
     for round in 1..=settings.rounds {
         progress(&format!("idle for {} s, round {round} of {}", settings.seconds, settings.rounds));
-        let contestant = Contestant::of("session");
-        let paths = 0..PATHS;
-        let transfer = Transfer { command: &command, paths, contestant, congestion: CONGESTION, until };
-        let (client, server) = transfer.run()?;
+        let (client, server) = over_veth(&Contestant::of("session"), CONGESTION, until)?;
         rounds.push(Round { client, server });
     }
     let shares: Vec<f64> = rounds.iter().map(Round::share).collect();
@@ -84,11 +67,8 @@ impl Tables for Report {
         .chain(Judged::columns("share of a core, %"));
         let mut table =
             Table::new("An idle session over two paths, TLS; medians of the rounds").columns(columns);
-        for name in ["client", "server"] {
-            let end = |round: &Round| if name == "client" { &round.client } else { &round.server }.clone();
-            let middle = |of: fn(&EndResult) -> f64| {
-                median(&self.rounds.iter().map(|round| of(&end(round))).collect::<Vec<_>>())
-            };
+        let mut push = |name: &str, end: fn(&Round) -> &EndResult| {
+            let middle = |of: fn(&EndResult) -> f64| middle(&self.rounds, |round| of(end(round)));
             table.push([
                 TableCell::text(name),
                 TableCell::number(middle(|end| end.subflows as f64), 0),
@@ -96,7 +76,9 @@ impl Tables for Report {
                 TableCell::number(middle(|end| end.cpu_seconds * 1e3), 2),
                 TableCell::number(middle(|end| end.cpu_seconds / end.seconds * 100.0), 4),
             ]);
-        }
+        };
+        push("client", |round| &round.client);
+        push("server", |round| &round.server);
         let both = [TableCell::text("both"), TableCell::text(""), TableCell::text(""), TableCell::text("")];
         table.push(both.into_iter().chain(self.share.cells(4)));
         vec![table]

@@ -6,45 +6,47 @@
 //! must have the hidden command `endpoint` ([`Endpoint`]). The benchmarks of the emulator itself are in
 //! [`tributary_emu::bench`].
 
-pub mod application;
-pub mod churn;
-pub mod coding;
+mod application;
+mod churn;
+mod coding;
 mod command;
 mod controllers;
-pub mod coupled;
+mod coupled;
 mod daemon;
-pub mod dash;
-pub mod emulator;
-pub mod end;
-pub mod flood;
-pub mod handoff;
-pub mod hop;
-pub mod idle;
-pub mod memory;
-pub mod objects;
+mod dash;
+mod emulator;
+mod end;
+mod flood;
+mod handoff;
+mod hop;
+mod idle;
+mod memory;
+mod objects;
 mod process;
-pub mod proxy;
-pub mod sessions;
-pub mod simulator;
-pub mod stalled;
-pub mod tunnel;
-pub mod unshaped;
+mod procfs;
+mod proxy;
+mod sessions;
+mod simulator;
+mod stalled;
+mod tunnel;
+mod unshaped;
 
 pub use command::{Benchmark, Endpoint, Measured};
+pub use simulator::Stacks;
 
 use core::time::Duration;
+use serde::Serialize;
 use thiserror::Error;
 use tributary_emu::{Audit, Network, NetworkError};
 use tributary_lab::LabError;
 use tributary_lab::process::ProcessError;
 use tributary_link::Scenario;
 use tributary_report::{
-    Expectation, Interval, Judged, Table, TableCell, Verdict, bootstrap, bootstrap_rounds, stats,
+    Expectation, Interval, Judged, Table, TableCell, Verdict, bootstrap, bootstrap_rounds, bounds, stats,
 };
 
 /// What a benchmark reports.
-pub trait Tables {
-    /// Its tables.
+trait Tables {
     fn tables(&self) -> Vec<Table>;
 }
 
@@ -93,6 +95,24 @@ fn failed(program: &str, reason: impl ToString) -> BenchError {
     BenchError::Program { program: program.to_owned(), reason: reason.to_string() }
 }
 
+/// A value with its bound.
+#[derive(Clone, Debug, Serialize)]
+struct Aim {
+    /// What is judged.
+    what: String,
+    value: Judged,
+}
+
+/// The version of a program, such as `nginx 1.22.1`; a missing one is named with the option of scripts/setup that installs it.
+fn version(program: &str, setup: &str) -> Result<String, BenchError> {
+    let absent = |error: std::io::Error| failed(program, format!("{error}; run: scripts/setup {setup}"));
+    let said = std::process::Command::new(program).arg("-v").output().map_err(absent)?;
+    let text = [said.stdout, said.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    let number = text.split([' ', '/', '\n']).find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    Ok(format!("{program} {}", number.unwrap_or("of unknown version")))
+}
+
 /// The settings that a command line without options gives.
 #[cfg(test)]
 fn defaults<S: clap::Args>() -> S {
@@ -103,6 +123,11 @@ fn defaults<S: clap::Args>() -> S {
 /// Median of the samples; NaN if there are none.
 fn median(samples: &[f64]) -> f64 {
     stats::median(samples).unwrap_or(f64::NAN)
+}
+
+/// Median over items; NaN if there are none.
+fn middle<T>(items: &[T], of: impl Fn(&T) -> f64) -> f64 {
+    median(&items.iter().map(of).collect::<Vec<_>>())
 }
 
 /// Median of the ratios of each round, so that drift between rounds cancels.
@@ -157,6 +182,12 @@ fn cpu_time() -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_missing_program_is_named_with_the_command_that_installs_it() {
+        let error = version("no-such-program-of-the-benchmark", "--haproxy").unwrap_err().to_string();
+        assert!(error.contains("no-such-program") && error.contains("scripts/setup --haproxy"), "{error}");
+    }
 
     #[test]
     fn a_drift_of_the_machine_cancels_in_paired_ratios() {

@@ -2,21 +2,21 @@
 //! product.
 
 use super::end::{CONGESTION, Contestant, EndResult, MemorySample, Until};
-use super::process::Transfer;
-use super::{BenchError, Expectation, Interval, Judged, Progress, Tables, audited, bootstrap, median};
+use super::process::{PATHS, Transfer, over_veth};
+use super::{
+    BenchError, Expectation, Interval, Judged, Progress, Tables, audited, bootstrap, median, middle,
+};
 use clap::Args;
 use core::time::Duration;
 use serde::Serialize;
 use std::ffi::OsStr;
 use tributary_cli::quantity;
-use tributary_emu::{Audit, Network, Side, VethNetwork};
+use tributary_emu::{Audit, Network, Side};
 use tributary_lab::SessionSettings;
 use tributary_link::{LinkSpec, PathSpec, Scenario};
-use tributary_report::{Column, Table, TableCell, stats};
+use tributary_report::{Table, stats};
 use tributary_types::Bitrate;
 
-/// Paths of the session.
-const PATHS: usize = 2;
 /// A small window, so that a transfer has many of them.
 const SMALL_WINDOW: usize = 64 << 10;
 /// Largest growth from the second tenth of a transfer to the last, MiB: receive blocks that the subflows keep for
@@ -54,7 +54,6 @@ pub struct Flatness {
     pub late_held_kb: f64,
     /// The growth between the two, MiB; its interval is from the 95 % intervals of both medians.
     pub growth: Judged,
-    /// All samples.
     pub samples: Vec<MemorySample>,
 }
 
@@ -94,7 +93,6 @@ impl Bound {
     }
 }
 
-/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Windows in the long transfer.
@@ -109,10 +107,6 @@ pub struct Report {
     pub audits: Vec<Audit>,
 }
 
-/// Measures both.
-///
-/// # Errors
-/// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
     progress(&format!("{} windows of 64 KiB", settings.windows));
     let flatness = long_transfer(settings.windows)?;
@@ -129,28 +123,20 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchE
 }
 
 fn long_transfer(windows: u32) -> Result<Vec<Flatness>, BenchError> {
-    let network = VethNetwork::create(PATHS)?;
-    let command = |side: Side, program: &OsStr| network.command(side, program);
     let until = Until::Bytes(u64::from(windows) * SMALL_WINDOW as u64);
     let small = SessionSettings { window: Some(SMALL_WINDOW), ..SessionSettings::default() };
     let contestant = Contestant::Transport("session".to_owned(), small);
-    let transfer = Transfer { command: &command, paths: 0..PATHS, contestant, congestion: CONGESTION, until };
-    let (source, sink) = transfer.run()?;
+    let (source, sink) = over_veth(&contestant, CONGESTION, until)?;
     Ok(vec![flat("source", source), flat("sink", sink)])
 }
 
 fn flat(end: &'static str, result: EndResult) -> Flatness {
     let samples = result.samples;
     let tenth = samples.len() / 10;
-    let middle = |part: &[MemorySample], of: fn(&MemorySample) -> u64| {
-        median(&part.iter().map(|sample| of(sample) as f64).collect::<Vec<_>>())
-    };
     let (early, late) = (&samples[tenth..tenth * 2], &samples[samples.len() - tenth..]);
-    let rss: fn(&MemorySample) -> u64 = |sample| sample.rss_kb;
-    let held: fn(&MemorySample) -> u64 = |sample| sample.held / 1024;
-    let around = |part: &[MemorySample]| {
-        bootstrap(&part.iter().map(|sample| sample.rss_kb as f64).collect::<Vec<_>>(), stats::median)
-    };
+    let rss = |sample: &MemorySample| sample.rss_kb as f64;
+    let held = |sample: &MemorySample| (sample.held / 1024) as f64;
+    let around = |part: &[MemorySample]| bootstrap(&part.iter().map(rss).collect::<Vec<_>>(), stats::median);
     let growth = around(early).zip(around(late)).map(|(early, late)| Interval {
         low: (late.low - early.high) / 1024.0,
         high: (late.high - early.low) / 1024.0,
@@ -189,38 +175,22 @@ fn large_product(seconds: f64) -> Result<((EndResult, EndResult), Audit), BenchE
 
 impl Tables for Report {
     fn tables(&self) -> Vec<Table> {
-        let megabytes = |kb: f64| TableCell::number(kb / 1024.0, 1);
         let title = format!("{} windows of 64 KiB, TLS, two veth paths", self.windows);
-        let columns = [
-            Column::left("end"),
-            Column::right("RSS at 10–20 %").unit("MiB"),
-            Column::right("at 90–100 %").unit("MiB"),
-            Column::right("held at 10–20 %").unit("MiB"),
-            Column::right("at 90–100 %").unit("MiB"),
-        ];
-        let columns = columns.into_iter().chain(Judged::columns("growth, MiB"));
-        let mut flat = Table::new(&title).columns(columns);
-        for f in &self.flatness {
-            let held = [f.early_kb, f.late_kb, f.early_held_kb, f.late_held_kb].map(megabytes);
-            flat.push([TableCell::text(f.end)].into_iter().chain(held).chain(f.growth.cells(1)));
-        }
-        let columns = [
-            Column::left("end"),
-            Column::right("goodput").unit("Mbit/s"),
-            Column::right("RSS before").unit("MiB"),
-            Column::right("peak").unit("MiB"),
-        ];
-        let columns = columns.into_iter().chain(Judged::columns("of the session, MiB"));
-        let mut bounds = Table::new("2 × 1 Gbit/s, 50 ms, default settings, TLS").columns(columns);
-        for b in &self.bounds {
-            let names = [
-                TableCell::text(b.end),
-                TableCell::number(median(&b.goodput_mbps), 0),
-                megabytes(median(&b.before_kb)),
-                megabytes(median(&b.peak_kb)),
-            ];
-            bounds.push(names.into_iter().chain(audited(&self.audits, &b.taken, 1)));
-        }
+        let flat = Table::of(&title, &self.flatness)
+            .text("end", |f| f.end)
+            .number(("RSS at 10–20 %", "MiB"), 1, |f| f.early_kb / 1024.0)
+            .number(("at 90–100 %", "MiB"), 1, |f| f.late_kb / 1024.0)
+            .number(("held at 10–20 %", "MiB"), 1, |f| f.early_held_kb / 1024.0)
+            .number(("at 90–100 %", "MiB"), 1, |f| f.late_held_kb / 1024.0)
+            .judged("growth, MiB", |f| f.growth.cells(1))
+            .table();
+        let bounds = Table::of("2 × 1 Gbit/s, 50 ms, default settings, TLS", &self.bounds)
+            .text("end", |b| b.end)
+            .number(("goodput", "Mbit/s"), 0, |b| median(&b.goodput_mbps))
+            .number(("RSS before", "MiB"), 1, |b| median(&b.before_kb) / 1024.0)
+            .number(("peak", "MiB"), 1, |b| median(&b.peak_kb) / 1024.0)
+            .judged("of the session, MiB", |b| audited(&self.audits, &b.taken, 1))
+            .table();
         vec![flat, bounds]
     }
 }

@@ -12,7 +12,7 @@ use tributary_lab::workload::{Record, Workload};
 use tributary_lab::{Run, run as measure};
 use tributary_link::Scenario;
 use tributary_net::transport::TransportName;
-use tributary_report::{Column, Table, TableCell, stats};
+use tributary_report::{Table, TableCell, stats};
 
 const KIB_100: u64 = 100 << 10;
 const MIB: u64 = 1 << 20;
@@ -81,9 +81,7 @@ pub enum Statistic {
 /// One condition of the benchmark.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Condition {
-    /// Scenario.
     pub scenario: &'static str,
-    /// Base RTT.
     pub rtt: BaseRtt,
     /// Bytes of each object.
     pub size: u64,
@@ -93,8 +91,6 @@ pub struct Condition {
     pub at_most: f64,
 }
 
-/// All conditions.
-#[must_use]
 pub fn conditions() -> Vec<Condition> {
     let rtts = [BaseRtt::Both(0), BaseRtt::Both(5), BaseRtt::Both(20), BaseRtt::FarWigig];
     let mut all = Vec::new();
@@ -114,9 +110,7 @@ pub fn conditions() -> Vec<Condition> {
 /// Times of one transport in all rounds.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Times {
-    /// Transport.
     pub transport: String,
-    /// Every round.
     pub rounds: Vec<Round>,
     /// Rounds that the emulator's audit calls invalid.
     pub invalid: u32,
@@ -146,7 +140,6 @@ impl Times {
 /// One condition measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The condition.
     pub condition: Condition,
     /// Every transport: the radios alone, kernel MPTCP, the session.
     pub times: Vec<Times>,
@@ -156,19 +149,14 @@ pub struct Row {
     pub mptcp_ratio: f64,
 }
 
-/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Congestion control.
     pub congestion: String,
-    /// Rows.
     pub rows: Vec<Row>,
 }
 
 /// Measures every condition.
-///
-/// # Errors
-/// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
     let rows = conditions().into_iter().map(|condition| row(settings, condition, progress));
     Ok(Report { congestion: settings.congestion.clone(), rows: rows.collect::<Result<_, _>>()? })
@@ -235,38 +223,27 @@ impl Tables for Report {
 
 impl Report {
     fn table(&self, title: &str, statistic: Statistic) -> Table {
-        let columns = [
-            Column::left("object"),
-            Column::left("scenario"),
-            Column::left("base RTT"),
-            Column::right("WiFi").unit("ms"),
-            Column::right("WiGig").unit("ms"),
-            Column::right("kernel MPTCP").unit("ms"),
-            Column::right("fbdt").unit("ms"),
-            Column::right("MPTCP ratio"),
-        ];
-        let columns = columns.into_iter().chain(Judged::columns("fbdt ratio"));
-        let mut table = Table::new(&format!("{title}; {}", self.congestion)).columns(columns);
-        for row in self.rows.iter().filter(|row| row.condition.statistic == statistic) {
-            let condition = &row.condition;
-            let mut cells = vec![
-                TableCell::text(&format!("{} KiB", condition.size >> 10)),
-                TableCell::text(condition.scenario),
-                TableCell::text(&condition.rtt.label()),
-            ];
-            cells.extend(row.times.iter().map(|times| {
-                let all: Vec<usize> = (0..times.rounds.len()).collect();
-                TableCell::number(times.figure(statistic, &all), 1)
-            }));
-            let invalid: u32 = row.times.iter().map(|times| times.invalid).sum();
-            cells.push(TableCell::number(row.mptcp_ratio, 2));
-            cells.extend(row.ratio.cells(2));
-            if let Some(verdict) = cells.last_mut().filter(|_| invalid > 0) {
-                *verdict = TableCell::text("audit invalid").bad();
-            }
-            table.push(cells);
-        }
-        table
+        let rows = self.rows.iter().filter(|row| row.condition.statistic == statistic);
+        let transports = ["WiFi", "WiGig", "kernel MPTCP", "fbdt"].into_iter().enumerate();
+        let names = Table::of(&format!("{title}; {}", self.congestion), rows)
+            .text("object", |row| format!("{} KiB", row.condition.size >> 10))
+            .text("scenario", |row| row.condition.scenario)
+            .text("base RTT", |row| row.condition.rtt.label());
+        transports
+            .fold(names, |table, (at, name)| {
+                table.number((name, "ms"), 1, |row| {
+                    let times = &row.times[at];
+                    times.figure(statistic, &(0..times.rounds.len()).collect::<Vec<_>>())
+                })
+            })
+            .number("MPTCP ratio", 2, |row| row.mptcp_ratio)
+            .judged("fbdt ratio", |row| {
+                let invalid: u32 = row.times.iter().map(|times| times.invalid).sum();
+                let [value, interval, wanted, verdict] = row.ratio.cells(2);
+                let verdict = if invalid > 0 { TableCell::text("audit invalid").bad() } else { verdict };
+                [value, interval, wanted, verdict]
+            })
+            .table()
     }
 }
 

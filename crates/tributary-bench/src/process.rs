@@ -1,9 +1,10 @@
 //! Starts the two ends of a transfer and collects what they measured; never waits without limit.
 
-use super::BenchError;
 use super::end::{Contestant, EndReply, EndResult, EndRole, EndTask, Until};
+use super::{BenchError, Progress};
 use core::ops::Range;
 use core::time::Duration;
+use std::ffi::OsStr;
 use tributary_emu::{Side, VethNetwork};
 use tributary_lab::kernel::{self, InNamespace};
 use tributary_lab::process::{Process, ProcessError, own_program};
@@ -69,8 +70,42 @@ fn unexpected(end: &Process, reply: &EndReply) -> ProcessError {
     end.failed(format!("answered out of turn: {reply:?}"))
 }
 
-/// Allows MPTCP subflows on every path of a veth network and has the client open them.
-pub(super) fn prepare_mptcp(network: &VethNetwork) -> Result<(), ProcessError> {
-    let devices: Vec<String> = (0..network.paths()).map(VethNetwork::interface).collect();
-    kernel::prepare_mptcp(&|side, program| network.command(side, program), &devices)
+/// Paths between the namespaces of [`over_veth`].
+pub(super) const PATHS: usize = 2;
+/// A stalled transfer of kernel MPTCP is repeated at most this many times.
+const STALLS: u32 = 3;
+
+/// One transfer between new namespaces, joined by pairs of veth interfaces, which have no queue that fills.
+pub(super) fn over_veth(
+    contestant: &Contestant,
+    congestion: &str,
+    until: Until,
+) -> Result<(EndResult, EndResult), BenchError> {
+    let network = VethNetwork::create(PATHS)?;
+    if contestant.is_mptcp() {
+        let devices: Vec<String> = (0..PATHS).map(VethNetwork::interface).collect();
+        kernel::prepare_mptcp(&|side, program| network.command(side, program), &devices)?;
+    }
+    let command = |side: Side, program: &OsStr| network.command(side, program);
+    let contestant = contestant.clone();
+    Transfer { command: &command, paths: 0..PATHS, contestant, congestion, until }.run()
+}
+
+/// As [`over_veth`], and once more if it stalled until its time was over. This happens occasionally to writers of kernel
+/// MPTCP, with every congestion control; with every other contestant it is an error at once.
+pub(super) fn over_veth_unless_stalled(
+    (contestant, congestion): (&Contestant, &str),
+    seconds: f64,
+    stalls: &mut u32,
+    progress: Progress<'_>,
+) -> Result<(EndResult, EndResult), BenchError> {
+    loop {
+        match over_veth(contestant, congestion, Until::Seconds(seconds)) {
+            Err(error) if contestant.is_mptcp() && *stalls < STALLS => {
+                *stalls += 1;
+                progress(&format!("{error}: once more"));
+            }
+            outcome => return outcome,
+        }
+    }
 }

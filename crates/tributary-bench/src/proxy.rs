@@ -17,10 +17,10 @@ use tributary_cli::quantity;
 use serde::Serialize;
 use tributary_emu::{Audit, Network, Side};
 use tributary_link::{LinkSpec, PathSpec, Scenario};
-use tributary_report::{Column, Table, TableCell, stats};
+use tributary_report::{Table, stats};
 use tributary_types::Bitrate;
 
-use super::{BenchError, Expectation, Judged, Progress, Tables, audited, in_network, median};
+use super::{BenchError, Expectation, Judged, Progress, Tables, audited, in_network, median, middle};
 use rig::{Clock, Curtain, Ending, Queues, Rig};
 
 /// The buffers compared, in ms at the measured rate: the default, and one that hardly limits.
@@ -73,12 +73,9 @@ pub struct Upload {
     pub age_ms: f64,
 }
 
-/// One buffer.
 #[derive(Clone, Debug, Serialize)]
 pub struct Buffered {
-    /// `--buffer`, ms.
     pub buffer_ms: u64,
-    /// Every round.
     pub uploads: Vec<Upload>,
     /// The emulator's audit of every round.
     pub audits: Vec<Audit>,
@@ -118,13 +115,11 @@ pub struct Signalled {
     pub case: &'static str,
     /// `--drain` plus two seconds.
     pub bound_s: f64,
-    /// Every round.
     pub ends: Vec<Ended>,
     /// The emulator's audit of every round.
     pub audits: Vec<Audit>,
 }
 
-/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The radio's rate, Mbit/s.
@@ -146,10 +141,6 @@ const CASES: [(&str, Side, bool); 3] = [
     ("goes on, signal to serve", Side::Server, true),
 ];
 
-/// Runs the benchmark.
-///
-/// # Errors
-/// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
     let directory = tempfile::tempdir().map_err(|error| crate::failed("a directory for a key", error))?;
     let longest = Duration::from_secs_f64(settings.seconds) + 2 * STUCK;
@@ -329,80 +320,65 @@ impl Report {
             "An application writes without end over {} Mbit/s, 20 ms; medians of the rounds",
             self.mbps
         );
-        let mut table = Table::new(&title).columns([
-            Column::left("--buffer"),
-            Column::right("goodput").unit("Mbit/s"),
-            Column::right("taken ahead in the first second").unit("kB"),
-            Column::right("longest gap between writes").unit("ms"),
-            Column::right("not yet on its way").unit("ms"),
-            Column::right("p95").unit("ms"),
-            Column::right("of it in the proxy's memory, p95").unit("ms"),
-            Column::right("write to read").unit("ms"),
-        ]);
-        for buffered in &self.buffers {
-            let of =
-                |which: fn(&Upload) -> f64| median(&buffered.uploads.iter().map(which).collect::<Vec<_>>());
-            table.push([
-                TableCell::text(&format!("{} ms", buffered.buffer_ms)),
-                TableCell::number(of(|upload| upload.goodput_mbps), 2).strong(),
-                TableCell::number(of(|upload| upload.swallowed as f64 / 1e3), 0),
-                TableCell::number(of(|upload| upload.longest_gap_ms), 0),
-                TableCell::number(of(|upload| upload.ahead_ms), 0),
-                TableCell::number(of(|upload| upload.ahead_p95_ms), 0),
-                TableCell::number(of(|upload| upload.held_p95_ms), 0),
-                TableCell::number(of(|upload| upload.age_ms), 0),
-            ]);
-        }
-        table
+        let middle = |of: fn(&Upload) -> f64| move |buffered: &Buffered| middle(&buffered.uploads, of);
+        Table::of(&title, &self.buffers)
+            .text("--buffer", |buffered| format!("{} ms", buffered.buffer_ms))
+            .number(("goodput", "Mbit/s"), 2, middle(|upload| upload.goodput_mbps))
+            .strong()
+            .number(
+                ("taken ahead in the first second", "kB"),
+                0,
+                middle(|upload| upload.swallowed as f64 / 1e3),
+            )
+            .number(("longest gap between writes", "ms"), 0, middle(|upload| upload.longest_gap_ms))
+            .number(("not yet on its way", "ms"), 0, middle(|upload| upload.ahead_ms))
+            .number(("p95", "ms"), 0, middle(|upload| upload.ahead_p95_ms))
+            .number(("of it in the proxy's memory, p95", "ms"), 0, middle(|upload| upload.held_p95_ms))
+            .number(("write to read", "ms"), 0, middle(|upload| upload.age_ms))
+            .table()
     }
 
     fn bounds(&self) -> Table {
-        let columns = [Column::left("figure")].into_iter().chain(Judged::columns("measured"));
         let title = format!("Bounds of --buffer {} ms, over the rounds", BUFFERS[0]);
-        let mut table = Table::new(&title).columns(columns);
         let audits: Vec<Audit> = self.buffers.iter().flat_map(|of| of.audits.clone()).collect();
-        for (what, judged, decimals) in [
+        let bounds = [
             ("goodput over that of the long buffer", &self.goodput_ratio, 3),
             ("not yet on its way, p95, ms", &self.ahead_ms, 0),
-        ] {
-            table.push([TableCell::text(what)].into_iter().chain(audited(&audits, judged, decimals)));
-        }
-        table
+        ];
+        Table::of(&title, bounds)
+            .text("figure", |(what, ..)| what)
+            .judged("measured", |(_, judged, decimals)| audited(&audits, judged, decimals))
+            .table()
     }
 
     fn signals(&self) -> Table {
-        let columns = [
-            Column::left("upload"),
-            Column::left("delivered of written, kB"),
-            Column::left("what became of it"),
-            Column::left("exit codes"),
-            Column::right("longest exit").unit("s"),
-            Column::right("allowed").unit("s"),
-        ];
-        let columns = columns.into_iter().chain(Judged::columns("lost, or too late"));
-        let mut table = Table::new("SIGTERM in an upload; every round").columns(columns);
-        for Signalled { case, bound_s, ends, audits } in &self.signals {
-            let each = |of: &dyn Fn(&Ended) -> String| ends.iter().map(of).collect::<Vec<_>>().join(", ");
-            let exit = stats::maximum(&ends.iter().map(|end| end.exit_s).collect::<Vec<_>>());
-            let bad = ends.iter().filter(|end| end.fate == Fate::Lost || end.exit_s > *bound_s).count();
-            let bad = Judged::count(bad as f64, Expectation::AtMost(0.0));
-            let fate = |end: &Ended| match end.fate {
-                Fate::Delivered => "delivered".to_owned(),
-                Fate::Reset => "reset".to_owned(),
-                Fate::Lost => "LOST".to_owned(),
-            };
-            let code = |end: &Ended| end.code.map_or_else(|| "killed".to_owned(), |code| code.to_string());
-            let names = [
-                TableCell::text(case),
-                TableCell::text(&each(&|end| format!("{} of {}", end.delivered / 1000, end.written / 1000))),
-                TableCell::text(&each(&fate)),
-                TableCell::text(&each(&code)),
-                TableCell::optional_number(exit, 2),
-                TableCell::number(*bound_s, 0),
-            ];
-            table.push(names.into_iter().chain(audited(audits, &bad, 0)));
-        }
-        table
+        let each = |of: fn(&Ended) -> String| {
+            move |signalled: &Signalled| signalled.ends.iter().map(of).collect::<Vec<_>>().join(", ")
+        };
+        let fate = |end: &Ended| match end.fate {
+            Fate::Delivered => "delivered".to_owned(),
+            Fate::Reset => "reset".to_owned(),
+            Fate::Lost => "LOST".to_owned(),
+        };
+        let code = |end: &Ended| end.code.map_or_else(|| "killed".to_owned(), |code| code.to_string());
+        Table::of("SIGTERM in an upload; every round", &self.signals)
+            .text("upload", |signalled| signalled.case)
+            .text(
+                "delivered of written, kB",
+                each(|end| format!("{} of {}", end.delivered / 1000, end.written / 1000)),
+            )
+            .text("what became of it", each(fate))
+            .text("exit codes", each(code))
+            .number(("longest exit", "s"), 2, |signalled| {
+                stats::maximum(&signalled.ends.iter().map(|end| end.exit_s).collect::<Vec<_>>())
+            })
+            .number(("allowed", "s"), 0, |signalled| signalled.bound_s)
+            .judged("lost, or too late", |Signalled { bound_s, ends, audits, .. }| {
+                let bad = |end: &&Ended| end.fate == Fate::Lost || end.exit_s > *bound_s;
+                let bad = ends.iter().filter(bad).count();
+                audited(audits, &Judged::count(bad as f64, Expectation::AtMost(0.0)), 0)
+            })
+            .table()
     }
 }
 

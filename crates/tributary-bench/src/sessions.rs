@@ -22,7 +22,7 @@ use std::time::Instant;
 use tempfile::TempDir;
 use tributary_cli::quantity;
 use tributary_net::{Common, ConnectConfig, Key, PathConfig, Session, connect};
-use tributary_report::{Column, Table, TableCell, stats};
+use tributary_report::{Table, stats};
 
 pub(crate) use hostile::run as run_hostile;
 
@@ -75,7 +75,6 @@ pub struct Direction {
     pub ratio: Option<Judged>,
 }
 
-/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Hostile sessions per round.
@@ -96,10 +95,6 @@ pub struct Report {
     pub honest: Vec<Direction>,
 }
 
-/// Runs the benchmark.
-///
-/// # Errors
-/// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
     tributary_net::sockopt::raise_descriptor_limit().map_err(|error| failed("descriptor limit", error))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -228,39 +223,24 @@ impl Tables for Report {
     fn tables(&self) -> Vec<Table> {
         let title =
             format!("{} sessions that write and never read, {} streams each", self.sessions, self.streams);
-        let mut memory = Table::new(&title).columns([
-            Column::right("sessions open"),
-            Column::right("server before").unit("MiB"),
-            Column::right("most").unit("MiB"),
-            Column::right("for each session").unit("MiB"),
-        ]);
-        for (&open, &most) in self.open.iter().zip(&self.most) {
-            memory.push([
-                TableCell::number(open as f64, 0),
-                TableCell::number(mib(self.before), 1),
-                TableCell::number(mib(most), 1),
-                TableCell::number(mib(most.saturating_sub(self.before)) / (open as f64).max(1.0), 2),
-            ]);
-        }
-        let columns = [
-            Column::left("direction"),
-            Column::right("limit").unit("Mbit/s"),
-            Column::right("alone").unit("Mbit/s"),
-            Column::right("beside them").unit("Mbit/s"),
-        ];
-        let columns = columns.into_iter().chain(Judged::columns("ratio"));
-        let mut honest = Table::new("An honest client beside them; medians").columns(columns);
-        for d in &self.honest {
-            let rates = [
-                TableCell::text(d.name),
-                TableCell::optional_number(d.limit_mbps, 0),
-                TableCell::number(median(&d.alone_mbps), 0),
-                TableCell::number(median(&d.beside_mbps), 0),
-            ];
-            honest.push(rates.into_iter().chain(d.ratio.iter().flat_map(|ratio| ratio.cells(3))));
-        }
-        let mut peak = Table::new("The server's memory, most of all rounds").columns(Judged::columns("MiB"));
-        peak.push(self.peak.iter().flat_map(|peak| peak.cells(1)));
+        let memory = Table::of(&title, self.open.iter().zip(&self.most))
+            .number("sessions open", 0, |(&open, _)| open as f64)
+            .number(("server before", "MiB"), 1, |_| mib(self.before))
+            .number(("most", "MiB"), 1, |(_, &most)| mib(most))
+            .number(("for each session", "MiB"), 2, |(&open, most)| {
+                mib(most.saturating_sub(self.before)) / (open as f64).max(1.0)
+            })
+            .table();
+        let peak = Table::of("The server's memory, most of all rounds", [&self.peak])
+            .judged("MiB", |peak| peak.iter().flat_map(|peak| peak.cells(1)))
+            .table();
+        let honest = Table::of("An honest client beside them; medians", &self.honest)
+            .text("direction", |d| d.name)
+            .number(("limit", "Mbit/s"), 0, |d| d.limit_mbps)
+            .number(("alone", "Mbit/s"), 0, |d| median(&d.alone_mbps))
+            .number(("beside them", "Mbit/s"), 0, |d| median(&d.beside_mbps))
+            .judged("ratio", |d| d.ratio.iter().flat_map(|ratio| ratio.cells(3)))
+            .table();
         vec![memory, peak, honest]
     }
 }

@@ -13,11 +13,11 @@ use tributary_cli::quantity;
 use serde::Serialize;
 use tributary_emu::{Audit, Network, Side};
 use tributary_link::{LinkSpec, PathSpec, Scenario};
-use tributary_report::{Column, Table, TableCell};
+use tributary_report::Table;
 use tributary_types::Bitrate;
 
 use crate::proxy::rig::Rig;
-use crate::{BenchError, Expectation, Judged, Progress, Tables, audited, in_network, median};
+use crate::{BenchError, Expectation, Judged, Progress, Tables, audited, in_network, median, middle};
 use parties::Application;
 
 /// Base round-trip time, and the queue in front of the radio.
@@ -64,23 +64,19 @@ pub struct Turn {
     pub busy_requests_ms: Vec<f64>,
 }
 
-/// One round.
 #[derive(Clone, Debug, Serialize)]
 pub struct Round {
     /// Without stalled connections.
     pub alone: Turn,
-    /// With them.
     pub beside: Turn,
 }
 
-/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The settings.
     pub stalled: u32,
     /// The radio's rate, Mbit/s.
     pub mbps: u32,
-    /// Every round.
     pub rounds: Vec<Round>,
     /// Goodput beside stalled connections over that alone: a download and an upload.
     pub goodput: [Judged; 2],
@@ -90,10 +86,6 @@ pub struct Report {
     pub audits: Vec<Audit>,
 }
 
-/// Runs the benchmark.
-///
-/// # Errors
-/// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
     let directory = tempfile::tempdir().map_err(|error| crate::failed("a directory for a key", error))?;
     let scenario = Scenario::new("stalled")
@@ -163,42 +155,21 @@ impl Tables for Report {
             RTT.as_millis(),
             self.rounds.len()
         );
-        let mut columns = vec![Column::left(""), Column::right("alone"), Column::right("beside")];
-        columns.extend(Judged::columns("value"));
-        let mut table = Table::new(&title).columns(columns);
-        let middle = |which: fn(&Round) -> f64| median(&self.rounds.iter().map(which).collect::<Vec<_>>());
         let [download, upload] = &self.goodput;
         let [idle, busy] = &self.request_ms;
-        let rows: [(&str, f64, f64, &Judged); 4] = [
-            (
-                "download, Mbit/s; ratio",
-                middle(|r| r.alone.download_mbps),
-                middle(|r| r.beside.download_mbps),
-                download,
-            ),
-            (
-                "upload, Mbit/s; ratio",
-                middle(|r| r.alone.upload_mbps),
-                middle(|r| r.beside.upload_mbps),
-                upload,
-            ),
-            (
-                "small request, ms",
-                middle(|r| median(&r.alone.requests_ms)),
-                middle(|r| median(&r.beside.requests_ms)),
-                idle,
-            ),
-            (
-                "small request beside a download, ms",
-                middle(|r| median(&r.alone.busy_requests_ms)),
-                middle(|r| median(&r.beside.busy_requests_ms)),
-                busy,
-            ),
+        type Of = fn(&Turn) -> f64;
+        let rows: [(&str, Of, &Judged); 4] = [
+            ("download, Mbit/s; ratio", |turn| turn.download_mbps, download),
+            ("upload, Mbit/s; ratio", |turn| turn.upload_mbps, upload),
+            ("small request, ms", |turn| median(&turn.requests_ms), idle),
+            ("small request beside a download, ms", |turn| median(&turn.busy_requests_ms), busy),
         ];
-        for (name, alone, beside, ratio) in rows {
-            let names = [TableCell::text(name), TableCell::number(alone, 1), TableCell::number(beside, 1)];
-            table.push(names.into_iter().chain(audited(&self.audits, ratio, 3)));
-        }
+        let table = Table::of(&title, &rows)
+            .text("", |(name, ..)| *name)
+            .number("alone", 1, |(_, of, _)| middle(&self.rounds, |round| of(&round.alone)))
+            .number("beside", 1, |(_, of, _)| middle(&self.rounds, |round| of(&round.beside)))
+            .judged("value", |(.., ratio)| audited(&self.audits, ratio, 3))
+            .table();
         vec![table]
     }
 }

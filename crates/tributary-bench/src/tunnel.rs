@@ -10,15 +10,13 @@ mod condition;
 mod flows;
 mod turn;
 
-pub use aims::Aim;
-
-use super::{BenchError, Progress, Tables, median};
+use super::{Aim, BenchError, Progress, Tables, median};
 use clap::Args;
 use condition::CONDITIONS;
 use serde::Serialize;
 use tributary_cli::quantity;
 use tributary_nodes::Mode;
-use tributary_report::{Column, Table, TableCell};
+use tributary_report::Table;
 
 /// Rate of the stream's links; the stream has a quarter of both together.
 const STREAM_LINK: u64 = 100;
@@ -81,7 +79,6 @@ pub struct StreamReport {
     pub delay_p99: Vec<f64>,
 }
 
-/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Rate of each link, Mbit/s, connections, base round-trip time in ms, and loss of the lossy condition.
@@ -105,10 +102,6 @@ const NODES: &str = "the same nodes, coding off";
 const CUBIC: &str = "CUBIC over both";
 const MPTCP: &str = "kernel MPTCP";
 
-/// Runs the benchmark.
-///
-/// # Errors
-/// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
     let wanted = |name: &str| settings.only.as_ref().is_none_or(|only| only == name);
     let names: Vec<&str> =
@@ -168,42 +161,24 @@ impl Tables for Report {
             self.congestion,
             loss * 100.0
         );
-        let mut speeds = Table::new(&title).columns([
-            Column::left("links"),
-            Column::left(""),
-            Column::right("goodput").unit("Mbit/s"),
-            Column::right("redundant").unit("%"),
-            Column::right("time-outs"),
-            Column::right("rival").unit("Mbit/s"),
-            Column::right("CPU, all hosts").unit("s/GB"),
-        ]);
-        for c in &self.contestants {
-            let redundant = (!c.redundant.is_empty()).then(|| median(&c.redundant) * 100.0);
-            speeds.push([
-                TableCell::text(c.condition),
-                TableCell::text(c.name),
-                TableCell::number(median(&c.mbps), 0).strong(),
-                TableCell::optional_number(redundant, 1),
-                TableCell::number(median(&c.timeouts), 0),
-                TableCell::optional_number((!c.rival.is_empty()).then(|| median(&c.rival)), 0),
-                TableCell::number(median(&c.cpu_per_gb), 2),
-            ]);
-        }
+        let known = |each: &[f64]| (!each.is_empty()).then(|| median(each));
+        let speeds = Table::of(&title, &self.contestants)
+            .text("links", |c| c.condition)
+            .text("", |c| c.name)
+            .number(("goodput", "Mbit/s"), 0, |c| median(&c.mbps))
+            .strong()
+            .number(("redundant", "%"), 1, |c| known(&c.redundant).map(|share| share * 100.0))
+            .number("time-outs", 0, |c| median(&c.timeouts))
+            .number(("rival", "Mbit/s"), 0, |c| known(&c.rival))
+            .number(("CPU, all hosts", "s/GB"), 2, |c| median(&c.cpu_per_gb))
+            .table();
         let title = format!("A stream of {} Mbit/s, 5 % loss on each link; medians", STREAM_LINK / 2);
-        let mut streams = Table::new(&title).columns([
-            Column::left(""),
-            Column::right("delivered").unit("%"),
-            Column::right("delay, median").unit("ms"),
-            Column::right("p99").unit("ms"),
-        ]);
-        for s in &self.streams {
-            streams.push([
-                TableCell::text(s.name),
-                TableCell::number(median(&s.delivered) * 100.0, 2),
-                TableCell::number(median(&s.delay_median), 1),
-                TableCell::number(median(&s.delay_p99), 1),
-            ]);
-        }
+        let streams = Table::of(&title, &self.streams)
+            .text("", |s| s.name)
+            .number(("delivered", "%"), 2, |s| median(&s.delivered) * 100.0)
+            .number(("delay, median", "ms"), 1, |s| median(&s.delay_median))
+            .number(("p99", "ms"), 1, |s| median(&s.delay_p99))
+            .table();
         vec![speeds, streams, aims::table(&self.aims)]
     }
 }

@@ -30,6 +30,12 @@ impl Drop for Nginx {
 }
 
 impl Nginx {
+    /// Process identifier of the master process.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Starts `command`, which is nginx without arguments, with one worker. It does not listen yet when this returns.
     ///
     /// # Errors
@@ -63,8 +69,7 @@ impl Nginx {
 
 /// A configuration with `sendfile`, for this number of workers and of connections per worker. All files that nginx
 /// writes are in `directory`.
-#[must_use]
-pub fn configuration(
+fn configuration(
     (directory, files): (&Path, &Path),
     address: SocketAddr,
     (workers, connections): (u32, u32),

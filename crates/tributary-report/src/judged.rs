@@ -2,7 +2,7 @@
 
 use crate::schema::{Expectation, Interval, Verdict};
 use crate::stats;
-use crate::table::{Column, TableCell};
+use crate::table::{Column, Rows, Table, TableCell};
 use serde::Serialize;
 
 /// Resamples, and their seed.
@@ -78,6 +78,26 @@ impl Judged {
             self.verdict.cell(),
         ]
     }
+}
+
+impl<T: Copy> Rows<T> {
+    /// A judged value: [`Judged::cells`], or nothing.
+    #[must_use]
+    pub fn judged<C: IntoIterator<Item = TableCell>>(self, heading: &str, of: impl Fn(T) -> C) -> Self {
+        self.columns(Judged::columns(heading), of)
+    }
+}
+
+/// A table of bounds: what is judged, its value, and the decimals of its numbers.
+pub fn bounds<'a>(
+    title: &str,
+    [what, value]: [&str; 2],
+    rows: impl IntoIterator<Item = (&'a str, &'a Judged, usize)>,
+) -> Table {
+    Table::of(title, rows)
+        .text(what, |(what, ..)| what)
+        .judged(value, |(_, judged, decimals)| judged.cells(decimals))
+        .table()
 }
 
 impl Verdict {

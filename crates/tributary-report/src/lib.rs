@@ -16,9 +16,9 @@ pub mod tables_file;
 
 pub use escape::base64;
 pub use html::{HtmlReport, KeyFigure, Media};
-pub use judged::{Judged, bootstrap, bootstrap_rounds};
+pub use judged::{Judged, bootstrap, bootstrap_rounds, bounds};
 pub use plot::{
     Band, BarGroup, Bars, Cdf, Layout, Plot, Rank, Ranks, Series, Strip, StripRow, TimeSeries, Tone,
 };
 pub use schema::{Claim, Expectation, Interval, Reproduced, Reproduction, RunInfo, Verdict};
-pub use table::{Column, Table, TableCell};
+pub use table::{Column, Rows, Table, TableCell};

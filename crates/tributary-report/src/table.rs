@@ -2,6 +2,10 @@
 //!
 //! Alignment counts characters; this is right for all scripts that this project prints.
 
+mod rows;
+
+pub use rows::Rows;
+
 use crate::escape;
 use core::fmt::Write as _;
 
@@ -35,6 +39,18 @@ impl Column {
 
     fn title(&self) -> String {
         if self.unit.is_empty() { self.heading.clone() } else { format!("{} ({})", self.heading, self.unit) }
+    }
+}
+
+impl From<&str> for Column {
+    fn from(heading: &str) -> Self {
+        Self::left(heading)
+    }
+}
+
+impl From<(&str, &str)> for Column {
+    fn from((heading, unit): (&str, &str)) -> Self {
+        Self::left(heading).unit(unit)
     }
 }
 
@@ -100,6 +116,24 @@ impl TableCell {
     pub fn bad(mut self) -> Self {
         self.emphasis = Emphasis::Bad;
         self
+    }
+}
+
+impl From<&str> for TableCell {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<&String> for TableCell {
+    fn from(text: &String) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<String> for TableCell {
+    fn from(text: String) -> Self {
+        Self { text, emphasis: Emphasis::Plain }
     }
 }
 

@@ -3,9 +3,9 @@
 use super::{Settings, Way};
 use crate::daemon::{Program, keygen};
 use crate::end::{CONGESTION, Contestant, EndReply, EndResult, EndRole, EndTask, Until};
+use crate::procfs::family_cpu_s;
 use crate::{BenchError, failed};
 use core::time::Duration;
-use rustix::param::clock_ticks_per_second;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -152,7 +152,7 @@ impl Place {
             let (contestant, congestion) = (contestant.clone(), CONGESTION.to_owned());
             EndTask { contestant, congestion, until, role }
         };
-        let before = cpu_seconds()?;
+        let before = family_cpu_s()?;
         let far = self.network.command(Side::Server, own_program()?);
         let mut far = Process::endpoint("far end", far, "end", &task(EndRole::Sink(vec![self.far()])))?;
         let EndReply::Ready(listening) = far.reply(START)? else {
@@ -170,7 +170,7 @@ impl Place {
         for end in [&mut near, &mut far] {
             end.wait(START);
         }
-        let cpu = cpu_seconds()? - before;
+        let cpu = family_cpu_s()? - before;
         Ok(match contestant {
             Contestant::Datagrams { back: true } => (far_result, near_result, cpu),
             _ => (near_result, far_result, cpu),
@@ -186,57 +186,5 @@ impl Place {
         command.arg("exec").args(self.session()).arg("--").arg(own_program()?);
         command.env("RUST_LOG", "error").stderr(Stdio::null());
         Ok(command)
-    }
-}
-
-/// Processor seconds so far of this process and of all its descendants, those included that have ended and were waited for.
-fn cpu_seconds() -> Result<f64, BenchError> {
-    let entries = std::fs::read_dir("/proc").map_err(|error| failed("/proc", error))?;
-    // A process that has just ended has no file.
-    let stats: Vec<Stat> = entries
-        .flatten()
-        .filter_map(|entry| Stat::parse(&std::fs::read_to_string(entry.path().join("stat")).ok()?))
-        .collect();
-    let mut ours = vec![std::process::id()];
-    let mut at = 0;
-    while let Some(parent) = ours.get(at).copied() {
-        ours.extend(stats.iter().filter(|stat| stat.parent == parent).map(|stat| stat.id));
-        at += 1;
-    }
-    let ticks: u64 = stats.iter().filter(|stat| ours.contains(&stat.id)).map(|stat| stat.ticks).sum();
-    Ok(ticks as f64 / clock_ticks_per_second() as f64)
-}
-
-/// A line of `/proc/PID/stat`.
-#[derive(Debug, PartialEq, Eq)]
-struct Stat {
-    id: u32,
-    parent: u32,
-    /// User and system time, its own and that of children that were waited for, in clock ticks.
-    ticks: u64,
-}
-
-impl Stat {
-    fn parse(line: &str) -> Option<Self> {
-        let (id, rest) = line.split_once(' ')?;
-        // The name may have spaces and parentheses.
-        let fields: Vec<&str> = rest.rsplit_once(')')?.1.split_whitespace().collect();
-        let ticks = fields.get(11..15)?.iter().filter_map(|field| field.parse::<u64>().ok()).sum();
-        Some(Self { id: id.parse().ok()?, parent: fields.get(1)?.parse().ok()?, ticks })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_processs_time_and_parent_are_read() {
-        let line = "7 (a) b) S 3 7 7 0 -1 4194560 100 0 0 0 11 22 33 44 20 0 1 0 5 6 7";
-        assert_eq!(Stat::parse(line), Some(Stat { id: 7, parent: 3, ticks: 110 }));
-        assert_eq!(Stat::parse("7 (a"), None);
-        let before = cpu_seconds().unwrap();
-        // Reading it takes processor time.
-        assert!((0..1_000_000).any(|_| cpu_seconds().unwrap() >= before + 0.05));
     }
 }

@@ -13,7 +13,6 @@ const REST: Duration = Duration::from_secs(10);
 /// Local ends of the paths.
 const PATHS: [&str; 2] = ["127.0.0.2", "127.0.0.3"];
 
-/// Both ends.
 pub(super) struct Proxy {
     // Dropped in this order: the client first.
     client: Program,
@@ -28,7 +27,6 @@ fn look(daemon: &Program) -> Result<Sample, BenchError> {
 }
 
 impl Proxy {
-    /// Starts them.
     pub(super) fn start(target: SocketAddr) -> Result<Self, BenchError> {
         let directory = TempDir::new().map_err(|error| failed("temporary directory", error))?;
         let at = directory.path();

@@ -24,11 +24,9 @@ const TURN: Duration = Duration::from_millis(8);
 /// The speed of one implementation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Rate {
-    /// Its name.
     pub name: String,
     /// Median over the rounds, GB/s.
     pub gb_per_s: f64,
-    /// In each round.
     #[serde(skip)]
     rounds: Vec<f64>,
 }

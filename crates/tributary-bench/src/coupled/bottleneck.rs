@@ -182,8 +182,8 @@ impl Party {
     }
 }
 
-fn failed(reason: impl Into<String>) -> BenchError {
-    BenchError::Program { program: "transfers at the bottleneck".to_owned(), reason: reason.into() }
+fn failed(reason: impl ToString) -> BenchError {
+    crate::failed("transfers at the bottleneck", reason)
 }
 
 /// Samples the connections every second, once all of them are established and have settled.

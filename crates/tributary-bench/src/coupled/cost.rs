@@ -6,19 +6,13 @@
 
 use super::Settings;
 use crate::controllers::Controllers;
-use crate::end::{CONGESTION, Contestant, Until};
-use crate::process::{Transfer, prepare_mptcp};
+use crate::end::{CONGESTION, Contestant};
+use crate::process::over_veth_unless_stalled;
 use crate::{BenchError, Progress, median};
 use crate::{Expectation, Judged};
 use serde::Serialize;
-use std::ffi::OsStr;
-use tributary_emu::{Side, VethNetwork};
-use tributary_report::{Column, Table, TableCell};
+use tributary_report::Table;
 
-/// Paths between the namespaces.
-const PATHS: usize = 2;
-/// A stalled transfer of kernel MPTCP is repeated at most this many times.
-const STALLS: u32 = 3;
 /// Transfers of cubic, and as many of the controller, in each round, in turns. Even, so that both begin equally often.
 const TURNS: usize = 4;
 /// Most processor time for each gigabyte, over cubic's.
@@ -29,7 +23,6 @@ const THROUGHPUT: Expectation = Expectation::AtLeast(0.98);
 /// One controller under one transport, beside cubic.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cost {
-    /// The transport.
     pub transport: String,
     /// The controller, without the prefix of its name in the kernel.
     pub control: String,
@@ -45,8 +38,7 @@ pub struct Cost {
     pub cpu_per_gb: Vec<f64>,
     /// The same of cubic.
     pub cubic_cpu_per_gb: Vec<f64>,
-    /// Transfers of MPTCP that stalled and were repeated. This happens occasionally to writers of kernel MPTCP, with
-    /// every controller.
+    /// Transfers of MPTCP that stalled and were repeated.
     pub stalls: u32,
 }
 
@@ -115,40 +107,16 @@ pub(super) fn run(
     Ok(costs)
 }
 
-/// One transfer, once more if kernel MPTCP stalled.
+/// One transfer in new namespaces.
 fn transfer(
     contestant: &Contestant,
     loaded: &Controllers,
     (series, seconds): (&mut Series, f64),
     progress: Progress<'_>,
 ) -> Result<(), BenchError> {
-    while let Err(error) = one(contestant, loaded, series, seconds) {
-        if !contestant.is_mptcp() || series.stalls >= STALLS {
-            return Err(error);
-        }
-        series.stalls += 1;
-        progress(&format!("{error}: once more"));
-    }
-    Ok(())
-}
-
-/// One transfer in new namespaces.
-fn one(
-    contestant: &Contestant,
-    loaded: &Controllers,
-    series: &mut Series,
-    seconds: f64,
-) -> Result<(), BenchError> {
-    let network = VethNetwork::create(PATHS)?;
-    if contestant.is_mptcp() {
-        prepare_mptcp(&network)?;
-    }
-    let command = |side: Side, program: &OsStr| network.command(side, program);
-    let (congestion, until) = (loaded.in_kernel(&series.control), Until::Seconds(seconds));
-    let contestant = contestant.clone();
-    let transfer =
-        Transfer { command: &command, paths: 0..PATHS, contestant, congestion: &congestion, until };
-    let (source, sink) = transfer.run()?;
+    let control = loaded.in_kernel(&series.control);
+    let ends = (contestant, control.as_str());
+    let (source, sink) = over_veth_unless_stalled(ends, seconds, &mut series.stalls, progress)?;
     series.now.gigabytes += sink.bytes as f64 / 1e9;
     series.now.seconds += sink.seconds;
     series.now.cpu_seconds += source.cpu_seconds + sink.cpu_seconds;
@@ -173,27 +141,16 @@ impl Cost {
 
 pub(super) fn table(costs: &[Cost]) -> Table {
     let title = "eBPF controllers beside the kernel's cubic; veth pairs, medians of the rounds' own ratios";
-    let names = [Column::left("transport"), Column::left("controller")];
-    let medians = [
-        Column::right("goodput").unit("Gbit/s"),
-        Column::right("cubic").unit("Gbit/s"),
-        Column::right("CPU").unit("s/GB"),
-        Column::right("cubic").unit("s/GB"),
-    ];
-    let ratios = Judged::columns("goodput ratio").into_iter().chain(Judged::columns("CPU ratio"));
-    let mut table = Table::new(title).columns(names.into_iter().chain(medians).chain(ratios));
-    for cost in costs {
-        let names = [TableCell::text(&cost.transport), TableCell::text(&cost.control)];
-        let medians = [
-            TableCell::number(median(&cost.gbps), 2),
-            TableCell::number(median(&cost.cubic_gbps), 2),
-            TableCell::number(median(&cost.cpu_per_gb), 3),
-            TableCell::number(median(&cost.cubic_cpu_per_gb), 3),
-        ];
-        let ratios = cost.throughput.cells(3).into_iter().chain(cost.cpu.cells(3));
-        table.push(names.into_iter().chain(medians).chain(ratios));
-    }
-    table
+    Table::of(title, costs)
+        .text("transport", |cost| &cost.transport)
+        .text("controller", |cost| &cost.control)
+        .number(("goodput", "Gbit/s"), 2, |cost| median(&cost.gbps))
+        .number(("cubic", "Gbit/s"), 2, |cost| median(&cost.cubic_gbps))
+        .number(("CPU", "s/GB"), 3, |cost| median(&cost.cpu_per_gb))
+        .number(("cubic", "s/GB"), 3, |cost| median(&cost.cubic_cpu_per_gb))
+        .judged("goodput ratio", |cost| cost.throughput.cells(3))
+        .judged("CPU ratio", |cost| cost.cpu.cells(3))
+        .table()
 }
 
 #[cfg(test)]

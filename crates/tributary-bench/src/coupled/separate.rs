@@ -11,7 +11,7 @@ use core::time::Duration;
 use serde::Serialize;
 use tributary_lab::{Run, Workload, World};
 use tributary_link::{LinkSpec, PathSpec, Scenario};
-use tributary_report::{Column, Table, TableCell};
+use tributary_report::Table;
 use tributary_types::Bitrate;
 
 /// The links.
@@ -95,25 +95,13 @@ fn compare(world: World, contenders: &[Contender], mbps: &[Vec<f64>]) -> Vec<Thr
 
 pub(super) fn table(all: &[Throughput]) -> Table {
     let title = "Two subflows on two separate links of 20 Mbit/s; medians of the rounds";
-    let names = [
-        Column::left("world"),
-        Column::left("transport"),
-        Column::left("control"),
-        Column::right("goodput").unit("Mbit/s"),
-    ];
-    let mut table =
-        Table::new(title).columns(names.into_iter().chain(Judged::columns("goodput over uncoupled")));
-    for one in all {
-        let names = [
-            TableCell::text(world_name(one.world)),
-            TableCell::text(one.contender.transport.label()),
-            TableCell::text(one.contender.control),
-            TableCell::number(median(&one.mbps), 2),
-        ];
-        let ratio = one.ratio.iter().flat_map(|ratio| ratio.cells(3));
-        table.push(names.into_iter().chain(ratio));
-    }
-    table
+    Table::of(title, all)
+        .text("world", |one| world_name(one.world))
+        .text("transport", |one| one.contender.transport.label())
+        .text("control", |one| one.contender.control)
+        .number(("goodput", "Mbit/s"), 2, |one| median(&one.mbps))
+        .judged("goodput over uncoupled", |one| one.ratio.iter().flat_map(|ratio| ratio.cells(3)))
+        .table()
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use super::contender::Contender;
 use crate::Judged;
-use crate::median;
+use crate::{median, middle};
 use serde::Serialize;
 use tributary_lab::World;
-use tributary_report::{Column, Table, TableCell};
+use tributary_report::{Rows, Table};
 
 /// What limited the contender's subflows: evidence for why a ratio is below the number of subflows. A subflow that
 /// something else than its congestion window limits takes less than a TCP connection's share, whatever its congestion
@@ -29,7 +29,6 @@ pub struct Limits {
     pub stranger_window: f64,
 }
 
-/// One run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Run {
     pub mbps: f64,
@@ -97,66 +96,39 @@ pub(super) fn world_name(world: World) -> &'static str {
     }
 }
 
-fn names(share: &Share) -> [TableCell; 3] {
-    [
-        TableCell::text(world_name(share.world)),
-        TableCell::text(share.contender.transport.label()),
-        TableCell::text(share.contender.control),
-    ]
-}
-
-fn name_columns() -> [Column; 3] {
-    [Column::left("world"), Column::left("connections"), Column::left("control")]
+/// A table of these contenders, with their names.
+fn named<'a>(title: &str, shares: impl IntoIterator<Item = &'a Share>) -> Rows<&'a Share> {
+    Table::of(title, shares)
+        .text("world", |share| world_name(share.world))
+        .text("connections", |share| share.contender.transport.label())
+        .text("control", |share| share.contender.control)
 }
 
 /// Rates and ratios.
 pub(super) fn table(shares: &[Share]) -> Table {
     let title = "Two subflows and a stranger's Reno TCP connection at one bottleneck; medians of the rounds";
-    let rates = [
-        Column::right("rate").unit("Mbit/s"),
-        Column::right("stranger").unit("Mbit/s"),
-        Column::right("smaller subflow"),
-    ];
-    let columns = name_columns().into_iter().chain(rates).chain(Judged::columns("rate over stranger's"));
-    let mut table = Table::new(title).columns(columns.chain([Column::right("rounds left out")]));
-    for share in shares {
-        let rates = [
-            TableCell::number(median(&share.mbps), 2),
-            TableCell::number(median(&share.stranger_mbps), 2),
-            TableCell::number(median(&share.smaller), 2),
-        ];
-        let left_out = TableCell::number(share.left_out.len() as f64, 0);
-        table.push(names(share).into_iter().chain(rates).chain(share.ratio.cells(3)).chain([left_out]));
-    }
-    table
+    named(title, shares)
+        .number(("rate", "Mbit/s"), 2, |share| median(&share.mbps))
+        .number(("stranger", "Mbit/s"), 2, |share| median(&share.stranger_mbps))
+        .number("smaller subflow", 2, |share| median(&share.smaller))
+        .judged("rate over stranger's", |share| share.ratio.cells(3))
+        .number("rounds left out", 0, |share| share.left_out.len() as f64)
+        .table()
 }
 
 /// What limited the subflows on real sockets.
 pub(super) fn limits(shares: &[Share]) -> Table {
     let title = "What limited the subflows on real sockets, besides their congestion window; medians";
-    let limits = [
-        Column::right("receiver's window").unit("% of busy time"),
-        Column::right("send buffer").unit("% of busy time"),
-        Column::right("nothing to send").unit("% of samples"),
-        Column::right("sent again").unit("%"),
-        Column::right("stranger's").unit("%"),
-        Column::right("window").unit("segments"),
-        Column::right("stranger's").unit("segments"),
-    ];
-    let mut table = Table::new(title).columns(name_columns().into_iter().chain(limits));
-    for share in shares.iter().filter(|share| !share.limits.is_empty()) {
-        let middle = |of: fn(&Limits) -> f64| median(&share.limits.iter().map(of).collect::<Vec<_>>());
-        table.push(names(share).into_iter().chain([
-            TableCell::number(middle(|limits| limits.receiver * 100.0), 1),
-            TableCell::number(middle(|limits| limits.buffer * 100.0), 1),
-            TableCell::number(middle(|limits| limits.application * 100.0), 1),
-            TableCell::number(middle(|limits| limits.again * 100.0), 2),
-            TableCell::number(middle(|limits| limits.stranger_again * 100.0), 2),
-            TableCell::number(middle(|limits| limits.window), 1),
-            TableCell::number(middle(|limits| limits.stranger_window), 1),
-        ]));
-    }
-    table
+    let middle = |of: fn(&Limits) -> f64| move |share: &Share| middle(&share.limits, of);
+    named(title, shares.iter().filter(|share| !share.limits.is_empty()))
+        .number(("receiver's window", "% of busy time"), 1, middle(|limits| limits.receiver * 100.0))
+        .number(("send buffer", "% of busy time"), 1, middle(|limits| limits.buffer * 100.0))
+        .number(("nothing to send", "% of samples"), 1, middle(|limits| limits.application * 100.0))
+        .number(("sent again", "%"), 2, middle(|limits| limits.again * 100.0))
+        .number(("stranger's", "%"), 2, middle(|limits| limits.stranger_again * 100.0))
+        .number(("window", "segments"), 1, middle(|limits| limits.window))
+        .number(("stranger's", "segments"), 1, middle(|limits| limits.stranger_window))
+        .table()
 }
 
 #[cfg(test)]

@@ -1,22 +1,22 @@
 //! Both servers as processes, and their use of the system.
 
+use core::any::Any;
 use core::time::Duration;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::Command;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
-use tributary_lab::nginx::configuration;
+use tributary_lab::nginx::Nginx;
 use tributary_lab::process::{Process, product_program};
 
-use crate::BenchError;
 use crate::daemon::memory_kb;
-use crate::failed;
+use crate::procfs::Stat;
+use crate::{BenchError, failed, version};
 
-/// Time for a server to listen, and to exit.
+/// Time for a server to listen.
 const START: Duration = Duration::from_secs(15);
 /// Worker processes: as many as nginx's documentation recommends for two cores.
 const WORKERS: u32 = 2;
@@ -34,60 +34,28 @@ pub(super) fn raise_descriptors(count: u64) -> Result<(), BenchError> {
         .map_err(|error| failed("ulimit -n", format!("{count} descriptors are needed: {error}")))
 }
 
-/// Processor time, seconds.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Cpu {
-    pub(super) user_s: f64,
-    pub(super) kernel_s: f64,
-}
-
-/// A running server, stopped when dropped.
+/// A running server, ended when dropped.
 pub(super) struct Server {
-    process: Process,
+    id: u32,
     pub(super) address: SocketAddr,
-    /// Clock ticks per second.
-    ticks: f64,
-    _directory: Option<TempDir>,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // nginx stops its workers on SIGTERM, but not on SIGKILL.
-        self.process.terminate(START);
-    }
+    _program: Box<dyn Any>,
 }
 
 impl Server {
-    fn new(process: Process, address: SocketAddr, directory: Option<TempDir>) -> Self {
-        let ticks = rustix::param::clock_ticks_per_second() as f64;
-        Self { process, address, ticks, _directory: directory }
-    }
-
     /// The process and its children.
     fn processes(&self) -> Result<Vec<u32>, BenchError> {
-        let id = self.process.id();
+        let id = self.id;
         let text = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
         let text = text.map_err(|error| failed("/proc", error))?;
         let children = text.split_whitespace().filter_map(|id| id.parse().ok());
         Ok(std::iter::once(id).chain(children).collect())
     }
 
-    /// Processor time of all of them.
-    pub(super) fn cpu(&self) -> Result<Cpu, BenchError> {
-        let mut sum = Cpu::default();
-        for id in self.processes()? {
-            let text = std::fs::read_to_string(format!("/proc/{id}/stat")).map_err(|e| failed("/proc", e))?;
-            // Fields 14 and 15; the name before them may contain spaces and ends with the last parenthesis.
-            let fields: Vec<&str> =
-                text.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
-            let field = |at: usize| fields.get(at - 3).and_then(|field| field.parse::<f64>().ok());
-            let (user, kernel) = field(14)
-                .zip(field(15))
-                .ok_or_else(|| failed("/proc", format!("unexpected stat: {text}")))?;
-            sum.user_s += user / self.ticks;
-            sum.kernel_s += kernel / self.ticks;
-        }
-        Ok(sum)
+    /// Processor seconds of all of them, and the part of it in the kernel.
+    pub(super) fn cpu_s(&self) -> Result<(f64, f64), BenchError> {
+        let stats = self.processes()?.into_iter().map(Stat::of).collect::<Result<Vec<_>, _>>()?;
+        let kernel_s: f64 = stats.iter().map(|stat| stat.kernel_s).sum();
+        Ok((stats.iter().map(|stat| stat.user_s).sum::<f64>() + kernel_s, kernel_s))
     }
 
     /// Anonymous resident memory of all of them, kB.
@@ -105,25 +73,17 @@ pub(super) fn tributary(files: &Path) -> Result<Server, BenchError> {
     let said: serde_json::Value = process.answer(START)?;
     let address = said["listening"]["http"][0].as_str().and_then(|address| address.parse().ok());
     let address = address.ok_or_else(|| process.failed(format!("answered `{said}`")))?;
-    Ok(Server::new(process, address, None))
+    Ok(Server { id: process.id(), address, _program: Box::new(process) })
 }
 
 /// nginx with `sendfile`, and its version.
 pub(super) async fn nginx(files: &Path) -> Result<(String, Server), BenchError> {
-    let absent = |error: std::io::Error| failed("nginx", format!("{error}; run: scripts/setup --nginx"));
-    let output = Command::new("nginx").arg("-v").output().map_err(absent)?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    let version = said.trim().rsplit(' ').next().unwrap_or("nginx").replace('/', " ");
-    let directory = TempDir::new().map_err(|error| failed("temporary directory", error))?;
+    let version = version("nginx", "--nginx")?;
     // nginx does not accept port 0, so a free port is looked for just before.
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let address = free.map_err(|error| failed("nginx", error))?;
-    let file = directory.path().join("nginx.conf");
-    let text = configuration((directory.path(), files), address, (WORKERS, CONNECTIONS));
-    std::fs::write(&file, text).map_err(|error| failed("nginx.conf", error))?;
-    let mut command = Command::new("nginx");
-    command.arg("-c").arg(&file).arg("-p").arg(directory.path()).arg("-e").arg("stderr");
-    let server = Server::new(Process::start("nginx", command)?, address, Some(directory));
+    let nginx = Nginx::start_with(Command::new("nginx"), files, address, (WORKERS, CONNECTIONS))?;
+    let server = Server { id: nginx.id(), address, _program: Box::new(nginx) };
     let until = Instant::now() + START;
     while let Err(error) = TcpStream::connect(address).await {
         if Instant::now() >= until {

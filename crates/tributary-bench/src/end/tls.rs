@@ -19,7 +19,6 @@ fn provider() -> CryptoProvider {
     CryptoProvider { cipher_suites: vec![suite], ..aws_lc_rs::default_provider() }
 }
 
-/// Runs one end.
 pub(super) async fn run(task: &EndTask) -> Outcome<EndResult> {
     match &task.role {
         EndRole::Sink(addresses) => sink(task, addresses).await,

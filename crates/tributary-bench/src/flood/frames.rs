@@ -20,7 +20,7 @@ use tributary_net::{Common, ConnectConfig, Key, PathConfig, Session, Stream, con
 use tributary_proto::wire::{
     Control, DeclaredLimits, SegmentHead, SegmentKind, encode_control, encode_segment_head,
 };
-use tributary_report::{Column, Table, TableCell};
+use tributary_report::Table;
 use tributary_types::{DataSeq, StreamId};
 
 use crate::daemon::{Program, keygen};
@@ -45,31 +45,16 @@ const CONNECT: Duration = Duration::from_secs(10);
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// What the hostile sessions send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Hostile {
     /// The same SETTINGS again and again, in sessions with 1000 streams.
     Settings,
     /// One-byte pieces of a stream out of order, each between others.
     Pieces,
-    /// PINGs.
     Pings,
 }
 
-impl std::str::FromStr for Hostile {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        match name {
-            "settings" => Ok(Self::Settings),
-            "pieces" => Ok(Self::Pieces),
-            "pings" => Ok(Self::Pings),
-            _ => Err("known: settings, pieces, pings".to_owned()),
-        }
-    }
-}
-
-/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// What the hostile sessions sent.
@@ -80,14 +65,9 @@ pub struct Report {
     pub alone_ms: Vec<f64>,
     /// The same beside them.
     pub beside_ms: Vec<f64>,
-    /// The longest of them.
     pub longest_ms: Judged,
 }
 
-/// Runs the benchmark.
-///
-/// # Errors
-/// [`BenchError`].
 pub fn run(hostile: Hostile, flood: &super::Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build();
     let words = |error: std::io::Error| failed("runtime", error);
@@ -310,14 +290,11 @@ impl Iterator for Flood {
 impl Tables for Report {
     fn tables(&self) -> Vec<Table> {
         let title = format!("Longest round trip of a session beside {SESSIONS} that send {:?}", self.hostile);
-        let columns = [Column::right("hostile frames").unit("MB/s"), Column::right("alone").unit("ms")];
-        let columns = columns.into_iter().chain(Judged::columns("beside them, ms"));
-        let mut table = Table::new(&title.to_lowercase()).columns(columns);
-        let names = [
-            TableCell::number(crate::median(&self.taken_mb), 1),
-            TableCell::optional_number(worst(&self.alone_ms), 1),
-        ];
-        table.push(names.into_iter().chain(self.longest_ms.cells(1)));
+        let table = Table::of(&title.to_lowercase(), [self])
+            .number(("hostile frames", "MB/s"), 1, |of| crate::median(&of.taken_mb))
+            .number(("alone", "ms"), 1, |of| worst(&of.alone_ms))
+            .judged("beside them, ms", |of| of.longest_ms.cells(1))
+            .table();
         vec![table]
     }
 }

@@ -12,9 +12,9 @@ use std::path::Path;
 use tributary_emu::{Side, VethNetwork};
 use tributary_lab::nginx::Nginx;
 use tributary_lab::process::output;
-use tributary_report::{Column, Table, TableCell, stats};
+use tributary_report::{Table, stats};
 
-use crate::{BenchError, Expectation, Judged, Progress, Tables, median};
+use crate::{BenchError, Expectation, Judged, Progress, Tables, bounds, median};
 use chain::{Chain, FILES, PATHS, Peer};
 
 /// Names and sizes of the objects: for requests per second, and for bytes per second.
@@ -47,9 +47,8 @@ pub struct Settings {
 }
 
 /// One contestant, round by round.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct ContestantReport {
-    /// Its name.
     pub contestant: String,
     /// Requests for small objects per second.
     pub requests_per_s: Vec<f64>,
@@ -61,14 +60,12 @@ pub struct ContestantReport {
     pub far_mb: Vec<f64>,
 }
 
-/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Connections that asked for small objects.
     pub connections: u32,
     /// Versions of the programs.
     pub versions: Vec<String>,
-    /// Every contestant.
     pub contestants: Vec<ContestantReport>,
     /// Tributary's requests per second over HAProxy's.
     pub requests: Judged,
@@ -83,17 +80,13 @@ pub struct Report {
 /// # Errors
 /// [`BenchError`]; if a program is missing, the error says how to install it.
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
-    let versions = chain::versions()?;
+    let versions = ["nginx", "wrk", "haproxy"].map(|program| crate::version(program, "--haproxy"));
+    let versions = versions.into_iter().collect::<Result<_, _>>()?;
     let directory = tempfile::tempdir().map_err(|error| crate::failed("temporary directory", error))?;
     let files = directory.path().join("files");
     write_objects(&files).map_err(|error| crate::failed("temporary directory", error))?;
-    let mut contestants = Peer::ALL.map(|peer| ContestantReport {
-        contestant: peer.label().to_owned(),
-        requests_per_s: Vec::new(),
-        mbytes_per_s: Vec::new(),
-        near_mb: Vec::new(),
-        far_mb: Vec::new(),
-    });
+    let mut contestants = Peer::ALL
+        .map(|peer| ContestantReport { contestant: peer.label().to_owned(), ..ContestantReport::default() });
     for round in 1..=settings.rounds {
         for (peer, report) in Peer::ALL.into_iter().zip(&mut contestants) {
             progress(&format!("{}, round {round} of {}", report.contestant, settings.rounds));
@@ -171,34 +164,20 @@ impl Tables for Report {
             self.versions.join(", "),
             self.connections
         );
-        let mut speeds = Table::new(&title).columns([
-            Column::left("between wrk and nginx"),
-            Column::right("requests of 1 KiB").unit("1/s"),
-            Column::right("objects of 1 MiB").unit("MB/s"),
-            Column::right("peak memory beside wrk").unit("MB"),
-            Column::right("beside nginx").unit("MB"),
-        ]);
-        for of in &self.contestants {
-            let memory =
-                |each: &[f64]| TableCell::optional_number((!each.is_empty()).then(|| median(each)), 1);
-            speeds.push([
-                TableCell::text(&of.contestant),
-                TableCell::number(median(&of.requests_per_s), 0),
-                TableCell::number(median(&of.mbytes_per_s), 0),
-                memory(&of.near_mb),
-                memory(&of.far_mb),
-            ]);
-        }
-        let columns = [Column::left("tributary, two paths, over HAProxy")].into_iter();
-        let mut ratios =
-            Table::new("Ratios, median of the rounds' own").columns(columns.chain(Judged::columns("ratio")));
-        for (what, ratio) in [("requests per second", &self.requests), ("bytes per second", &self.bytes)] {
-            ratios.push([TableCell::text(what)].into_iter().chain(ratio.cells(3)));
-        }
-        let columns = [Column::left("tributary, two paths")].into_iter();
-        let mut memory = Table::new("Memory").columns(columns.chain(Judged::columns("measured, MB")));
+        let memory = |each: &[f64]| (!each.is_empty()).then(|| median(each));
+        let speeds = Table::of(&title, &self.contestants)
+            .text("between wrk and nginx", |of| &of.contestant)
+            .number(("requests of 1 KiB", "1/s"), 0, |of| median(&of.requests_per_s))
+            .number(("objects of 1 MiB", "MB/s"), 0, |of| median(&of.mbytes_per_s))
+            .number(("peak memory beside wrk", "MB"), 1, |of| memory(&of.near_mb))
+            .number(("beside nginx", "MB"), 1, |of| memory(&of.far_mb))
+            .table();
+        let ratios = [("requests per second", &self.requests, 3), ("bytes per second", &self.bytes, 3)];
+        let headings = ["tributary, two paths, over HAProxy", "ratio"];
+        let ratios = bounds("Ratios, median of the rounds' own", headings, ratios);
         let what = "peak of the resident memory of either end, most of all rounds";
-        memory.push([TableCell::text(what)].into_iter().chain(self.memory_mb.cells(1)));
+        let memory = [(what, &self.memory_mb, 1)];
+        let memory = bounds("Memory", ["tributary, two paths", "measured, MB"], memory);
         vec![speeds, ratios, memory]
     }
 }

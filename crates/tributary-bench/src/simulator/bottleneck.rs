@@ -49,7 +49,6 @@ pub struct Bottleneck {
 
 impl Bottleneck {
     /// One endless flow without loss, with a queue of this many bandwidth-delay products.
-    #[must_use]
     pub fn new(rate_bps: u64, rtt: Duration, buffer_bdp: f64, congestion: &str) -> Self {
         let mut cell = Self {
             rate_bps,
@@ -70,19 +69,16 @@ impl Bottleneck {
     }
 
     /// The bandwidth-delay product in bytes.
-    #[must_use]
     pub fn product_bytes(&self) -> f64 {
         self.rate_bps as f64 / 8.0 * self.rtt.as_secs_f64()
     }
 
     /// The queue's limit in our simulator, where it includes the packet in transmission.
-    #[must_use]
     pub fn queue_bytes(&self) -> u64 {
         (self.buffer_packets + 1) * PACKET
     }
 
     /// Socket buffers that never limit: four times what path and queue hold.
-    #[must_use]
     pub fn socket_bytes(&self) -> u64 {
         let held = self.product_bytes() + (self.buffer_packets * PACKET) as f64;
         ((4.0 * held / f64::from(self.flows)) as u64).max(256 << 10)
@@ -142,19 +138,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Mean goodput without the first third of the seconds, bit/s, to exclude start-up. The whole mean if the
-    /// run was shorter than three seconds.
-    #[must_use]
-    pub fn settled_bps(&self) -> f64 {
-        let settled = &self.goodput_bps_per_second[self.goodput_bps_per_second.len() / 3..];
-        if self.goodput_bps_per_second.len() < 3 {
-            return self.goodput_bps;
-        }
-        settled.iter().sum::<f64>() / settled.len() as f64
-    }
-
     /// Data packets per second of processor time.
-    #[must_use]
     pub fn packets_per_second(&self) -> f64 {
         self.data_packets as f64 / self.cpu_s
     }
@@ -190,7 +174,6 @@ mod tests {
             "base_rss_kb":1,"peak_rss_kb":2,"goodput_bps_per_second":[1000,2000,3000,5000],"cwnd_bytes":[[0.01,14480]]}"#;
         let measured: Measured = serde_json::from_str(text).unwrap();
         assert_eq!(measured.completed, None);
-        assert_eq!(measured.settled_bps(), 10_000.0 / 3.0);
         assert_eq!(measured.packets_per_second(), 16.0);
         assert_eq!(measured.cwnd_bytes, [(0.01, 14_480)]);
     }

@@ -4,8 +4,9 @@
 //! size from the beginning that never limit, and no bursts of segmentation offload. All other TCP settings
 //! are as in every other run.
 
-use super::super::{BenchError, cpu_time, failed};
 use super::bottleneck::{Bottleneck, Measured, SEGMENT, Traffic};
+use crate::procfs::status_kb;
+use crate::{BenchError, cpu_time, failed};
 use core::time::Duration;
 use std::rc::Rc;
 use std::time::Instant as WallTime;
@@ -27,7 +28,7 @@ const ENDLESS: u64 = 1 << 30;
 /// # Errors
 /// [`BenchError`]: an unknown congestion control, or a run that does not end.
 pub fn run(cell: &Bottleneck) -> Result<Measured, BenchError> {
-    let base_rss_kb = memory("VmRSS:");
+    let base_rss_kb = status_kb("self", "VmRSS:")?;
     let mut net = Net::build(cell)?;
     let (start, processor) = (WallTime::now(), cpu_time());
     let cwnd_bytes = net.pass_time(cell)?;
@@ -37,7 +38,7 @@ pub fn run(cell: &Bottleneck) -> Result<Measured, BenchError> {
     measured.wall_s = wall.as_secs_f64();
     measured.cpu_s = processor.as_secs_f64();
     measured.base_rss_kb = base_rss_kb;
-    measured.peak_rss_kb = memory("VmHWM:");
+    measured.peak_rss_kb = status_kb("self", "VmHWM:")?;
     Ok(measured)
 }
 
@@ -161,16 +162,10 @@ fn controller(cell: &Bottleneck) -> Result<Box<dyn CongestionController>, BenchE
     })
 }
 
-/// A field of this process's status, in kB.
-fn memory(field: &str) -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix(field));
-    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tributary_report::stats;
 
     fn cell() -> Bottleneck {
         let mut cell = Bottleneck::new(10_000_000, Duration::from_millis(20), 1.0, "reno");
@@ -181,7 +176,8 @@ mod tests {
     #[test]
     fn a_flow_fills_a_bottleneck_with_room_for_its_product() {
         let measured = run(&Bottleneck { windows: true, ..cell() }).unwrap();
-        let share = measured.settled_bps() / (10e6 * 1448.0 / 1500.0);
+        let settled = stats::mean(&measured.goodput_bps_per_second[1..]).unwrap();
+        let share = settled / (10e6 * 1448.0 / 1500.0);
         assert!((0.96..=1.001).contains(&share), "{share}");
         assert!(measured.dropped_packets > 0);
         assert_eq!(measured.cwnd_bytes.len(), 500);

@@ -4,7 +4,7 @@
 //! Both run as processes on the same core, alternately. Results are medians of processor time, so that other
 //! load of the machine has little effect. Memory is the process's peak.
 
-use super::super::{BenchError, Expectation, Judged, Progress, Tables, median};
+use super::super::{BenchError, Expectation, Judged, Progress, Tables, median, middle};
 use super::driver::pinned;
 use super::{Bottleneck, Driver, Measured};
 use clap::Args;
@@ -46,7 +46,6 @@ pub struct Settings {
 /// One cell in both simulators.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The cell.
     pub cell: Bottleneck,
     /// Our results, every round.
     pub ours: Vec<Measured>,
@@ -62,7 +61,6 @@ pub struct Row {
     pub packet_ns: f64,
 }
 
-/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// One flow, four rates.
@@ -80,9 +78,6 @@ pub struct Report {
 }
 
 /// Runs every cell in both simulators alternately.
-///
-/// # Errors
-/// [`BenchError`].
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
     progress("building the ns-3 driver");
     let driver = Driver::build(&settings.driver)?;
@@ -152,9 +147,7 @@ fn row(cell: Bottleneck, ours: Vec<Measured>, peers: Vec<Measured>) -> Row {
 
 fn report(rates: Vec<Row>, flows: Vec<Row>) -> Report {
     let per_flow = |held: fn(&Row) -> &Vec<Measured>| {
-        let peak = |row: &Row| {
-            median(&held(row).iter().map(|run| run.peak_rss_kb as f64 * 1024.0).collect::<Vec<f64>>())
-        };
+        let peak = |row: &Row| middle(held(row), |run| run.peak_rss_kb as f64 * 1024.0);
         match (flows.first(), flows.last()) {
             (Some(few), Some(many)) => {
                 (peak(many) - peak(few)) / f64::from(many.cell.flows - few.cell.flows).max(1.0)
@@ -214,37 +207,19 @@ impl Report {
 }
 
 fn table(title: &str, rows: &[Row]) -> Table {
-    let mut table = Table::new(title).columns([
-        Column::right("rate").unit("Mbit/s"),
-        Column::right("flows"),
-        Column::right("simulated").unit("s"),
-        Column::right("data packets").unit("1000"),
-        Column::right("here").unit("1000/s"),
-        Column::right("ns-3").unit("1000/s"),
-        Column::right("ratio"),
-        Column::right("a packet here").unit("ns"),
-        Column::right("memory here").unit("MB"),
-        Column::right("ns-3").unit("MB"),
-    ]);
-    for row in rows {
-        let megabytes = |runs: &[Measured]| {
-            median(&runs.iter().map(|run| run.peak_rss_kb as f64 / 1e3).collect::<Vec<f64>>())
-        };
-        let packets: Vec<f64> = row.ours.iter().map(|run| run.data_packets as f64 / 1e3).collect();
-        table.push([
-            TableCell::number(row.cell.rate_bps as f64 / 1e6, 0),
-            TableCell::number(f64::from(row.cell.flows), 0),
-            TableCell::number(row.cell.duration.as_secs_f64(), 1),
-            TableCell::number(median(&packets), 0),
-            TableCell::number(row.ours_per_second / 1e3, 0),
-            TableCell::number(row.peer_per_second / 1e3, 1),
-            TableCell::number(row.ratio.value, 1),
-            TableCell::number(row.packet_ns, 0),
-            TableCell::number(megabytes(&row.ours), 1),
-            TableCell::number(megabytes(&row.peers), 1),
-        ]);
-    }
-    table
+    let megabytes = |runs: &[Measured]| middle(runs, |run| run.peak_rss_kb as f64 / 1e3);
+    Table::of(title, rows)
+        .number(("rate", "Mbit/s"), 0, |row| row.cell.rate_bps as f64 / 1e6)
+        .number("flows", 0, |row| f64::from(row.cell.flows))
+        .number(("simulated", "s"), 1, |row| row.cell.duration.as_secs_f64())
+        .number(("data packets", "1000"), 0, |row| middle(&row.ours, |run| run.data_packets as f64 / 1e3))
+        .number(("here", "1000/s"), 0, |row| row.ours_per_second / 1e3)
+        .number(("ns-3", "1000/s"), 1, |row| row.peer_per_second / 1e3)
+        .number("ratio", 1, |row| row.ratio.value)
+        .number(("a packet here", "ns"), 0, |row| row.packet_ns)
+        .number(("memory here", "MB"), 1, |row| megabytes(&row.ours))
+        .number(("ns-3", "MB"), 1, |row| megabytes(&row.peers))
+        .table()
 }
 
 #[cfg(test)]

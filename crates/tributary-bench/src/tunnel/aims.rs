@@ -1,10 +1,9 @@
 //! The values that the tunnel has to reach.
 
 use super::{BARE, COTAG, CUBIC, ContestantReport, MPTCP, StreamReport};
-use crate::{Expectation, Judged};
-use serde::Serialize;
+use crate::{Aim, Expectation, Judged, bounds};
 use tributary_nodes::Coding;
-use tributary_report::{Column, Table, TableCell};
+use tributary_report::Table;
 
 /// Goodput without shaped links, Gbit/s.
 const SPEED: Expectation = Expectation::AtLeast(2.0);
@@ -26,15 +25,6 @@ fn delay() -> Expectation {
     Expectation::AtMost(Coding::default().interval_ms as f64 + 1.0)
 }
 
-/// A value that has to be reached.
-#[derive(Clone, Debug, Serialize)]
-pub struct Aim {
-    /// What is measured.
-    pub what: &'static str,
-    /// Its value, with interval and verdict.
-    pub value: Judged,
-}
-
 /// Every aim whose conditions were measured.
 pub(super) fn aims(contestants: &[ContestantReport], streams: &[StreamReport]) -> Vec<Aim> {
     let of = |condition, name| {
@@ -54,7 +44,7 @@ pub(super) fn aims(contestants: &[ContestantReport], streams: &[StreamReport]) -
     let delivered = stream("coding on").map_or(&[][..], |stream| stream.delivered.as_slice());
     let p99 = |name| stream(name).map_or(&[][..], |stream| stream.delay_p99.as_slice());
     let added: Vec<f64> = p99("coding on").iter().zip(p99("coding off")).map(|(on, off)| on - off).collect();
-    let aim = |what, value| Aim { what, value };
+    let aim = |what: &str, value| Aim { what: what.to_owned(), value };
     let over_best = |condition, wanted| Judged::ratio(rates(condition, COTAG), &best(condition), wanted);
     let all = vec![
         aim("tunnel without links, Gbit/s", Judged::median(&gbps, SPEED)),
@@ -75,14 +65,9 @@ pub(super) fn aims(contestants: &[ContestantReport], streams: &[StreamReport]) -
     all.into_iter().filter(|aim| aim.value.value.is_finite()).collect()
 }
 
-/// The table.
 pub(super) fn table(aims: &[Aim]) -> Table {
-    let columns = [Column::left("what")].into_iter().chain(Judged::columns("here"));
-    let mut table = Table::new("Aims; medians of the rounds").columns(columns);
-    for aim in aims {
-        table.push([TableCell::text(aim.what)].into_iter().chain(aim.value.cells(3)));
-    }
-    table
+    let rows = aims.iter().map(|aim| (aim.what.as_str(), &aim.value, 3));
+    bounds("Aims; medians of the rounds", ["what", "here"], rows)
 }
 
 #[cfg(test)]

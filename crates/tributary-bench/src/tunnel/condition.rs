@@ -34,7 +34,6 @@ pub(super) const CONDITIONS: [Condition; 4] = [
 ];
 
 impl Condition {
-    /// The scenario.
     pub(super) fn scenario(&self, settings: &Settings) -> Scenario {
         let loss = if self.lossy { settings.loss } else { 0.0 };
         let mut scenario = two_links(settings.rate, loss, if self.far { settings.rtt } else { 0.0 });

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tributary_bench::simulator::Stacks;
+use tributary_bench::Stacks;
 use tributary_cli::{Progress, output, quantity};
 use tributary_lab::Queue;
 use tributary_lab::World;

@@ -47,38 +47,26 @@ impl<'a> Page<'a> {
 
     fn table(&self) -> Table {
         let measure = self.ranking.measure;
-        let mut columns = vec![
-            Column::right("rank"),
-            Column::left("transport"),
-            Column::right(measure.title).unit(measure.unit),
-            Column::right("95 % interval"),
-        ];
-        columns.extend(["against the best single path", "against kernel MPTCP"].map(Column::left));
-        columns.extend(measure.more.iter().map(|(_, title, unit)| Column::right(title).unit(unit)));
-        columns.push(Column::right("seeds"));
-        let mut table = Table::new("Transports, the best first").columns(columns);
-        for (number, standing) in self.ranking.standings.iter().enumerate() {
-            let digits = measure.digits;
-            let mut row = vec![
-                TableCell::text(&(number + 1).to_string()),
-                TableCell::text(&standing.label),
-                TableCell::optional_number(standing.mean, digits).strong(),
-                TableCell::optional(
-                    standing.interval.map(|i| format!("{:.digits$} to {:.digits$}", i.low, i.high)),
-                ),
-                self.verdict(standing.against_single.as_ref()),
-                self.verdict(standing.against_mptcp.as_ref()),
-            ];
-            row.extend(
-                measure
-                    .more
-                    .iter()
-                    .map(|(metric, ..)| TableCell::optional_number(standing.more.get(metric).copied(), 1)),
-            );
-            row.push(TableCell::text(&standing.seeds.to_string()));
-            if standing.tone == Tone::Hero { table.push_highlighted(row) } else { table.push(row) }
-        }
-        table
+        let digits = measure.digits;
+        let names = Table::of("Transports, the best first", self.ranking.standings.iter().enumerate())
+            .number("rank", 0, |(number, _)| (number + 1) as f64)
+            .text("transport", |(_, standing)| &standing.label)
+            .number((measure.title, measure.unit), digits, |(_, standing)| standing.mean)
+            .strong()
+            .columns([Column::right("95 % interval")], |(_, standing)| {
+                let interval = standing.interval;
+                [TableCell::optional(interval.map(|i| format!("{:.digits$} to {:.digits$}", i.low, i.high)))]
+            })
+            .text("against the best single path", |(_, standing)| {
+                self.verdict(standing.against_single.as_ref())
+            })
+            .text("against kernel MPTCP", |(_, standing)| self.verdict(standing.against_mptcp.as_ref()));
+        let more = measure.more.iter().fold(names, |table, (metric, title, unit)| {
+            table.number((*title, *unit), 1, |(_, standing)| standing.more.get(metric).copied())
+        });
+        more.number("seeds", 0, |(_, standing)| standing.seeds as f64)
+            .highlighted(|(_, standing)| standing.tone == Tone::Hero)
+            .table()
     }
 
     /// `better, +41 % (38 to 45)`.

@@ -1,6 +1,6 @@
 //! The measurements of a demo, and the sentences and tables made from them.
 
-use crate::result::RunResult;
+use crate::result::{Goodput, RunResult};
 use crate::workload::Record;
 use serde::Serialize;
 use tributary_link::Scenario;
@@ -99,40 +99,28 @@ impl Outcome {
     /// The table of the demo.
     #[must_use]
     pub fn table(&self) -> Table {
-        let mut table = Table::new("").columns([
-            Column::left("transport"),
-            Column::right("mean").unit("Mbit/s"),
-            Column::right("p10").unit("Mbit/s"),
-            Column::right("worst s").unit("Mbit/s"),
-            Column::right("of the sum").unit("%"),
-            Column::right("of capacity").unit("%"),
-            Column::right("longest silence").unit("ms"),
-            Column::right("GoPs in time"),
-            Column::right("stalls"),
-            Column::right("played").unit("Mbit/s"),
-            Column::right("CPU").unit("s/GB"),
-        ]);
         let sum = self.sum_of_radios();
-        for transport in &self.transports {
-            let (live, goodput) = (transport.record(), transport.bulk.goodput.clone().unwrap_or_default());
-            let in_time = format!("{}/{}", live.in_time, live.gops.len());
-            let stalls = TableCell::number(f64::from(live.stalls), 0);
-            let row = [
-                TableCell::text(&transport.label),
-                TableCell::number(goodput.mean_mbps, 1).strong(),
-                TableCell::number(goodput.p10_mbps, 1),
-                TableCell::number(goodput.worst_second_mbps, 1),
-                TableCell::number(goodput.mean_mbps / sum.max(1e-9) * 100.0, 0),
-                TableCell::number(goodput.share_of_capacity * 100.0, 0),
-                TableCell::number(transport.silence(), 0),
-                TableCell::text(&in_time),
-                if live.stalls == 0 { stalls.good() } else { stalls.bad() },
-                TableCell::number(live.played_mbps, 1),
-                TableCell::number(transport.bulk.cpu.seconds_per_gb, 1),
-            ];
-            if transport.bulk.transport == "fbdt" { table.push_highlighted(row) } else { table.push(row) }
-        }
-        table
+        let rows: Vec<(&Transport, Goodput)> =
+            self.transports.iter().map(|of| (of, of.bulk.goodput.clone().unwrap_or_default())).collect();
+        Table::of("", &rows)
+            .text("transport", |(transport, _)| &transport.label)
+            .number(("mean", "Mbit/s"), 1, |(_, goodput)| goodput.mean_mbps)
+            .strong()
+            .number(("p10", "Mbit/s"), 1, |(_, goodput)| goodput.p10_mbps)
+            .number(("worst s", "Mbit/s"), 1, |(_, goodput)| goodput.worst_second_mbps)
+            .number(("of the sum", "%"), 0, |(_, goodput)| goodput.mean_mbps / sum.max(1e-9) * 100.0)
+            .number(("of capacity", "%"), 0, |(_, goodput)| goodput.share_of_capacity * 100.0)
+            .number(("longest silence", "ms"), 0, |(transport, _)| transport.silence())
+            .columns([Column::right("GoPs in time"), Column::right("stalls")], |(transport, _)| {
+                let live = transport.record();
+                let stalls = TableCell::number(f64::from(live.stalls), 0);
+                let stalls = if live.stalls == 0 { stalls.good() } else { stalls.bad() };
+                [TableCell::text(&format!("{}/{}", live.in_time, live.gops.len())), stalls]
+            })
+            .number(("played", "Mbit/s"), 1, |(transport, _)| transport.record().played_mbps)
+            .number(("CPU", "s/GB"), 1, |(transport, _)| transport.bulk.cpu.seconds_per_gb)
+            .highlighted(|(transport, _)| transport.bulk.transport == "fbdt")
+            .table()
     }
 
     /// Bitrate that arrived in time in each second of the live stream, Mbit/s; zero if it was late.

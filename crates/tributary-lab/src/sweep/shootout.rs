@@ -261,29 +261,17 @@ impl<'a> Page<'a> {
         let mut lost: Vec<Rank> =
             self.standings().into_iter().filter(|s| s.better == kind && !s.is_tie()).collect();
         lost.sort_by(|a, b| b.behind().total_cmp(&a.behind()));
-        let mut table = Table::new(lost_title(kind)).columns([
-            Column::left("condition"),
-            Column::left("control"),
-            Column::left("by"),
-            Column::right(HERO).unit(kind.unit()),
-            Column::left("best"),
-            Column::right("its value").unit(kind.unit()),
-            Column::right("behind").unit(kind.behind_unit()),
-            Column::left("intervals"),
-        ]);
-        for standing in &lost {
-            table.push([
-                TableCell::text(&standing.line.condition()),
-                TableCell::text(&standing.line.congestion),
-                TableCell::text(standing.measure),
-                TableCell::number(standing.hero, 1),
-                TableCell::text(&standing.winner),
-                TableCell::number(standing.best, 1).strong(),
-                TableCell::number(standing.behind(), 1),
-                TableCell::text(if standing.clear { "apart" } else { "touch, or none" }),
-            ]);
-        }
-        table
+        Table::of(lost_title(kind), &lost)
+            .text("condition", |rank| rank.line.condition())
+            .text("control", |rank| &rank.line.congestion)
+            .text("by", |rank| rank.measure)
+            .number((HERO, kind.unit()), 1, |rank| rank.hero)
+            .text("best", |rank| &rank.winner)
+            .number(("its value", kind.unit()), 1, |rank| rank.best)
+            .strong()
+            .number(("behind", kind.behind_unit()), 1, Rank::behind)
+            .text("intervals", |rank| if rank.clear { "apart" } else { "touch, or none" })
+            .table()
     }
 
     /// One sentence per measure: in how many conditions the product's scheduler is the best, or not apart from it by

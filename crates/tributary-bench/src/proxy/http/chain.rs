@@ -3,7 +3,6 @@
 use core::time::Duration;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::Command;
 use std::time::Instant;
 use tributary_emu::{Side, VethNetwork};
 use tributary_lab::process::{Process, product_program};
@@ -11,6 +10,7 @@ use tributary_lab::process::{Process, product_program};
 use crate::BenchError;
 use crate::daemon::{Program, keygen};
 use crate::failed;
+use crate::procfs::status_kb;
 
 /// Paths between the namespaces.
 pub(super) const PATHS: usize = 2;
@@ -189,35 +189,12 @@ pub(super) fn wait_for(network: &VethNetwork, side: Side, address: SocketAddr) -
 
 /// Peak of the resident memory of a process, MB.
 fn peak_mb(id: u32) -> Result<f64, BenchError> {
-    let text = std::fs::read_to_string(format!("/proc/{id}/status")).map_err(|e| failed("/proc", e))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
-    kib.map(|kib| kib * 1024.0 / 1e6).ok_or_else(|| failed("/proc", "no VmHWM: has the process ended?"))
-}
-
-/// Versions of the programs, or the error that names the missing one.
-pub(super) fn versions() -> Result<Vec<String>, BenchError> {
-    ["nginx", "wrk", "haproxy"].into_iter().map(version).collect()
-}
-
-fn version(program: &str) -> Result<String, BenchError> {
-    let absent = |error: std::io::Error| failed(program, format!("{error}; run: scripts/setup --haproxy"));
-    let said = Command::new(program).arg("-v").output().map_err(absent)?;
-    let text = [said.stdout, said.stderr].concat();
-    let text = String::from_utf8_lossy(&text);
-    let number = text.split([' ', '/', '\n']).find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
-    Ok(format!("{program} {}", number.unwrap_or("of unknown version")))
+    Ok(status_kb(id, "VmHWM:")? as f64 * 1024.0 / 1e6)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_missing_program_is_named_with_the_command_that_installs_it() {
-        let error = version("no-such-program-of-the-benchmark").unwrap_err().to_string();
-        assert!(error.contains("no-such-program") && error.contains("scripts/setup --haproxy"), "{error}");
-    }
 
     #[test]
     fn nginx_is_reached_over_the_network_only_without_a_proxy() {

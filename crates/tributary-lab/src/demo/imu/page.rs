@@ -1,7 +1,7 @@
 //! The report about head movement and sound beside live video. All numbers in its sentences are measured.
 
 use tributary_report::plot::Bar;
-use tributary_report::{Bars, Cdf, Column, HtmlReport, KeyFigure, RunInfo, Table, TableCell, Tone};
+use tributary_report::{Bars, Cdf, HtmlReport, KeyFigure, RunInfo, Table, Tone};
 
 use crate::messages::MessageRecord;
 
@@ -31,36 +31,22 @@ impl Row<'_> {
 }
 
 pub(super) fn table(rows: &[Row<'_>]) -> Table {
-    let mut table = Table::new("Movement and sound beside live video").columns([
-        Column::left("Transport"),
-        Column::left("Flow"),
-        Column::right("p50").unit("ms"),
-        Column::right("p95").unit("ms"),
-        Column::right("p99").unit("ms"),
-        Column::right("longest").unit("ms"),
-        Column::right("Arrived").unit("%"),
-        Column::right("Video").unit("Mbit/s"),
-        Column::right("Stalls"),
-    ]);
-    for row in rows {
-        for flow in row.flows {
-            let number =
-                |value| if flow.arrived > 0 { TableCell::number(value, 1) } else { TableCell::text("–") };
-            let cells = [
-                TableCell::text(&row.label),
-                TableCell::text(&flow.name),
-                number(flow.p50_ms),
-                number(flow.p95_ms),
-                number(flow.p99_ms),
-                number(flow.longest_ms),
-                TableCell::number(flow.arrived_percent(), 1),
-                TableCell::number(row.played_mbps, 1),
-                TableCell::number(f64::from(row.stalls), 0),
-            ];
-            if row.transport == OURS { table.push_highlighted(cells) } else { table.push(cells) }
-        }
-    }
-    table
+    let flows = rows.iter().flat_map(|row| row.flows.iter().map(move |flow| (row, flow)));
+    let latency = |of: fn(&MessageRecord) -> f64| {
+        move |(_, flow): (&Row<'_>, &MessageRecord)| (flow.arrived > 0).then(|| of(flow))
+    };
+    Table::of("Movement and sound beside live video", flows)
+        .text("Transport", |(row, _)| &row.label)
+        .text("Flow", |(_, flow)| &flow.name)
+        .number(("p50", "ms"), 1, latency(|flow| flow.p50_ms))
+        .number(("p95", "ms"), 1, latency(|flow| flow.p95_ms))
+        .number(("p99", "ms"), 1, latency(|flow| flow.p99_ms))
+        .number(("longest", "ms"), 1, latency(|flow| flow.longest_ms))
+        .number(("Arrived", "%"), 1, |(_, flow)| flow.arrived_percent())
+        .number(("Video", "Mbit/s"), 1, |(row, _)| row.played_mbps)
+        .number("Stalls", 0, |(row, _)| f64::from(row.stalls))
+        .highlighted(|(row, _)| row.transport == OURS)
+        .table()
 }
 
 /// Latencies of head movement with the product and with kernel MPTCP.
