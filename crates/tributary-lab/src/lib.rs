@@ -15,6 +15,7 @@ pub mod figures;
 pub mod kernel;
 pub mod messages;
 pub mod nginx;
+pub mod pairs;
 pub mod players;
 pub mod process;
 pub mod relay;

@@ -1,6 +1,7 @@
 //! One run on real sockets. Every run has new namespaces, so that no cached kernel state is passed from one transport
 //! to the next.
 
+use crate::audits;
 use crate::cell::Run;
 use crate::endpoint::{ClientReport, Reply, Role, Task};
 use crate::error::LabError;
@@ -29,16 +30,12 @@ const GRACE: Duration = Duration::from_secs(10);
 /// # Errors
 /// [`LabError`]; bad performance is a result, not an error.
 pub fn run(cell: &Run) -> Result<RunResult, LabError> {
-    let mut attempts = 0;
-    loop {
-        attempts += 1;
-        let mut result = once(cell)?;
-        result.audit.attempts = attempts;
-        if result.audit.valid || attempts >= cell.attempts {
-            return Ok(result);
-        }
-        tracing::info!("repeated, the emulator was not exact: {}", result.audit.reasons.join("; "));
-    }
+    let (result, audit) = audits::exact(cell.attempts, || {
+        let result = once(cell)?;
+        let audit = result.audit.clone();
+        Ok::<_, LabError>((result, audit))
+    })?;
+    Ok(RunResult { audit, ..result })
 }
 
 fn once(cell: &Run) -> Result<RunResult, LabError> {

@@ -51,7 +51,7 @@ fn simulate(contender: Contender, scenario: Scenario) -> Result<SimResult, Bench
     let transport = contender.transport.registered(&first);
     let mut simulation = Simulation::bulk(&scenario, &transport, contender.control);
     if contender.transport == Transport::TwoTcp {
-        simulation.options.connections = 2;
+        simulation.cell.options.connections = 2;
     }
     let (result, _) = simulation.run().map_err(|error| BenchError::Simulation(error.to_string()))?;
     Ok(result)

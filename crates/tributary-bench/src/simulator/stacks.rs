@@ -81,7 +81,7 @@ impl Experiment for Stacks {
 
     fn check(&self, cell: &Cell) -> Result<(), CellError> {
         match stack(cell)? {
-            Stack::Kernel | Stack::Simulator => simulation(cell)?.cell().check().map_err(failed),
+            Stack::Kernel | Stack::Simulator => simulation(cell)?.cell.check().map_err(failed),
             Stack::Ns3 | Stack::LikeNs3 => bottleneck(cell).map(|_| ()),
         }
     }
@@ -186,17 +186,17 @@ fn simulation(cell: &Cell) -> Result<Simulation, CellError> {
     let scenario = scenario.with_duration(length);
     let transport = transport(cell, &scenario)?;
     let mut simulation = Simulation::bulk(&scenario, &transport, cell.label("congestion"));
-    simulation.options.trace = true;
+    simulation.cell.options.trace = true;
     Ok(simulation)
 }
 
 fn simulator(cell: &Cell) -> Result<Sample, CellError> {
     let simulation = simulation(cell)?;
-    let outcome = simulation.cell().run().map_err(failed)?;
-    let skip = (handshake(cell, &simulation.scenario).as_nanos() / BIN.as_nanos()) as usize;
+    let outcome = simulation.cell.run().map_err(failed)?;
+    let skip = (handshake(cell, &simulation.cell.scenario).as_nanos() / BIN.as_nanos()) as usize;
     let mut sample = delivered(cell, outcome.arrivals().bins.into_iter().skip(skip).collect());
     // The handshake takes a round trip, the request half of one.
-    let request = simulation.scenario.rtt.as_secs_f64() * 1.5;
+    let request = simulation.cell.scenario.rtt.as_secs_f64() * 1.5;
     let trace = outcome.trace.iter().flat_map(|trace| &trace.samples);
     let points = trace.map(|sample| (sample.at.as_nanos() as f64 / 1e9 - request, sample.path.window));
     windows(&mut sample, cell, points);

@@ -3,14 +3,12 @@
 
 use super::BenchError;
 use core::time::Duration;
-use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::os::fd::AsFd;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use tributary_lab::kernel::TcpCounters;
-use tributary_net::sockopt;
+use tributary_lab::pairs::{Inside, Pair, Route, within};
 
 /// Congestion control of every socket.
 pub(super) const CONGESTION: &str = "cubic";
@@ -19,73 +17,16 @@ const WARM_UP: Duration = Duration::from_millis(500);
 /// Bytes of one write.
 const PIECE: usize = 256 << 10;
 
-/// Runs a closure in a namespace; sockets created there stay there.
-pub(super) type Inside<'a> = &'a (dyn Fn(&mut (dyn FnMut() + Send)) -> Result<(), BenchError> + Sync);
-
-/// Why a socket could not be created.
-type Failure = Box<dyn std::error::Error + Send + Sync>;
-
-/// A connection: the client's address if it is fixed, and the server's.
-pub(super) type Route = (Option<Ipv4Addr>, Ipv4Addr);
-
-fn failed(side: &'static str, reason: impl ToString) -> BenchError {
-    BenchError::Program { program: format!("the {side} of the tunnel"), reason: reason.to_string() }
-}
-
-fn inside<T: Send>(
-    within: Inside<'_>,
-    side: &'static str,
-    make: impl Fn() -> Result<T, Failure> + Sync,
-) -> Result<T, BenchError> {
-    let mut made = None;
-    within(&mut || made = Some(make().map_err(|error| error.to_string())))?;
-    made.expect("the namespace ran it").map_err(|reason| failed(side, reason))
-}
-
-fn socket(mptcp: bool) -> Result<Socket, Failure> {
-    let socket = match mptcp {
-        true => sockopt::mptcp_socket(Domain::IPV4)?,
-        false => Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?,
-    };
-    sockopt::set_congestion(socket.as_fd(), CONGESTION).map_err(|error| error.to_string())?;
-    Ok(socket)
-}
-
-/// An established connection.
-#[derive(Debug)]
-pub(super) struct Pair {
-    /// Kept open, because MPTCP's further subflows join through the listener.
-    _listener: Socket,
-    sender: Socket,
-    receiver: Socket,
+fn failed(reason: impl ToString) -> BenchError {
+    crate::failed("a connection of the tunnel's benchmark", reason)
 }
 
 /// Connects the client to a new listener of the server.
-pub(super) fn connect(
-    (server, client): (Inside<'_>, Inside<'_>),
-    (from, to): Route,
-    mptcp: bool,
-) -> Result<Pair, BenchError> {
-    let listener = inside(server, "server", || {
-        let socket = socket(mptcp)?;
-        socket.bind(&SocketAddr::from((to, 0)).into())?;
-        socket.listen(8)?;
-        Ok(socket)
-    })?;
-    let address = listener.local_addr().map_err(|error| failed("server", error))?;
-    let receiver = inside(client, "client", || {
-        let socket = socket(mptcp)?;
-        if let Some(from) = from {
-            socket.bind(&SocketAddr::from((from, 0)).into())?;
-        }
-        socket.connect_timeout(&address, Duration::from_secs(10))?;
-        Ok(socket)
-    })?;
-    let (sender, _) = listener.accept().map_err(|error| failed("server", error))?;
-    sockopt::assert_congestion(sender.as_fd(), CONGESTION).map_err(|error| failed("server", error))?;
-    sender.set_write_timeout(Some(Duration::from_secs(5))).map_err(|error| failed("server", error))?;
-    receiver.set_read_timeout(Some(Duration::from_secs(5))).map_err(|error| failed("client", error))?;
-    Ok(Pair { _listener: listener, sender, receiver })
+pub(super) fn connect(ends: (Inside<'_>, Inside<'_>), route: Route, mptcp: bool) -> Result<Pair, BenchError> {
+    let pair = Pair::open(ends, route, mptcp, CONGESTION).map_err(failed)?;
+    pair.sender.set_write_timeout(Some(Duration::from_secs(5))).map_err(failed)?;
+    pair.receiver.set_read_timeout(Some(Duration::from_secs(5))).map_err(failed)?;
+    Ok(pair)
 }
 
 /// Sends as much as possible over all connections at once for `seconds`. Returns the goodput of each, Mbit/s.
@@ -123,7 +64,7 @@ pub(super) fn saturate(pairs: &[Pair], seconds: f64) -> Vec<f64> {
 
 /// TCP time-outs of a host so far.
 pub(super) fn timeouts(host: Inside<'_>) -> Result<u64, BenchError> {
-    inside(host, "server", || Ok(TcpCounters::here()?.timeouts))
+    within(host, "reading TCP's counters", || Ok(TcpCounters::here()?.timeouts)).map_err(failed)
 }
 
 /// Result of a steady stream of datagrams.
@@ -141,10 +82,6 @@ impl Stream {
     }
 }
 
-fn bind(address: Ipv4Addr) -> impl Fn() -> Result<UdpSocket, Failure> + Sync {
-    move || Ok(UdpSocket::bind((address, 0))?)
-}
-
 /// Sends `mbps` of datagrams of 1200 bytes from the server to `to` for `seconds`; both ends use the same
 /// clock.
 pub(super) fn stream(
@@ -154,10 +91,11 @@ pub(super) fn stream(
     seconds: f64,
 ) -> Result<Stream, BenchError> {
     const LENGTH: usize = 1200;
-    let receiver = inside(client, "client", bind(to))?;
-    let sender = inside(server, "server", bind(Ipv4Addr::UNSPECIFIED))?;
-    let address = receiver.local_addr().map_err(|error| failed("client", error))?;
-    receiver.set_read_timeout(Some(Duration::from_millis(500))).map_err(|error| failed("client", error))?;
+    let bind = |address: Ipv4Addr| move || Ok(UdpSocket::bind((address, 0))?);
+    let receiver = within(client, "the receiver", bind(to)).map_err(failed)?;
+    let sender = within(server, "the sender", bind(Ipv4Addr::UNSPECIFIED)).map_err(failed)?;
+    let address = receiver.local_addr().map_err(failed)?;
+    receiver.set_read_timeout(Some(Duration::from_millis(500))).map_err(failed)?;
     let gap = Duration::from_secs_f64(LENGTH as f64 * 8e-6 / mbps);
     let count = (seconds / gap.as_secs_f64()) as u32;
     let begin = Instant::now();

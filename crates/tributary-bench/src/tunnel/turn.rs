@@ -1,10 +1,11 @@
 //! One contestant's turn: its network, its connections and what they carry.
 
 use super::condition::{Condition, two_links};
-use super::flows::{self, Inside, Pair, connect, saturate, stream};
+use super::flows::{self, connect, saturate, stream};
 use super::{COTAG, ContestantReport, MPTCP, NODES, STREAM_LINK, Settings, StreamReport};
 use crate::BenchError;
 use tributary_emu::{Host, Network, RelayNetwork, Side};
+use tributary_lab::pairs::{Inside, Pair, Route};
 use tributary_lab::tunnel::Tunnel;
 use tributary_link::Scenario;
 use tributary_nodes::{Coding, Mode};
@@ -68,20 +69,17 @@ fn through_tunnel(
     entry: &mut ContestantReport,
 ) -> Result<(), BenchError> {
     let network = tunnel.network();
-    let on =
-        |host, work: &mut (dyn FnMut() + Send)| -> Result<(), BenchError> { Ok(network.run(host, work)?) };
-    let server = |work: &mut (dyn FnMut() + Send)| on(Host::Server, work);
-    let device = |work: &mut (dyn FnMut() + Send)| on(Host::Device, work);
-    let point = |work: &mut (dyn FnMut() + Send)| on(Host::AccessPoint(0), work);
-    let route = (None, RelayNetwork::SERVER);
+    let on = |host| move |work: &mut (dyn FnMut() + Send)| network.run(host, work);
+    let [server, device, point] = [Host::Server, Host::Device, Host::AccessPoint(0)].map(on);
+    let route = Route { from: None, to: RelayNetwork::SERVER };
     let mut pairs = Vec::new();
     for _ in 0..settings.flows {
         pairs.push(connect((&server, &device), route, false)?);
     }
     if has_rival {
         // From the access point itself, beside the tunnel.
-        let (point_address, device_address) = RelayNetwork::radio(0);
-        pairs.push(connect((&point, &device), (Some(device_address), point_address), false)?);
+        let (to, from) = RelayNetwork::radio(0);
+        pairs.push(connect((&point, &device), Route { from: Some(from), to }, false)?);
     }
     measure(settings, (&server, &pairs), has_rival, entry)?;
     entry.redundant.push(redundant(tunnel)?);
@@ -107,12 +105,11 @@ fn beside(
     if mptcp {
         tributary_lab::kernel::prepare_emulated(&network)?;
     }
-    let on =
-        |side, work: &mut (dyn FnMut() + Send)| -> Result<(), BenchError> { Ok(network.run(side, work)?) };
-    let server = |work: &mut (dyn FnMut() + Send)| on(Side::Server, work);
-    let client = |work: &mut (dyn FnMut() + Send)| on(Side::Client, work);
+    let network = &network;
+    let on = |side| move |work: &mut (dyn FnMut() + Send)| network.run(side, work);
+    let [server, client] = [Side::Server, Side::Client].map(on);
     let ends: (Inside<'_>, Inside<'_>) = (&server, &client);
-    let route = |path| (Some(Side::Client.address(path)), Side::Server.address(path));
+    let route = |path| Route { from: Some(Side::Client.address(path)), to: Side::Server.address(path) };
     let mut pairs = Vec::new();
     for flow in 0..settings.flows as usize {
         pairs.push(connect(ends, route(if mptcp { 0 } else { flow % 2 }), mptcp)?);
@@ -132,10 +129,8 @@ pub(super) fn one_stream(
     let network = RelayNetwork::start(&two_links(STREAM_LINK as f64, 0.05, settings.rtt))?;
     let tunnel = tunnel(network, mode, redundancy)?;
     let network = tunnel.network();
-    let on =
-        |host, work: &mut (dyn FnMut() + Send)| -> Result<(), BenchError> { Ok(network.run(host, work)?) };
-    let server = |work: &mut (dyn FnMut() + Send)| on(Host::Server, work);
-    let device = |work: &mut (dyn FnMut() + Send)| on(Host::Device, work);
+    let on = |host| move |work: &mut (dyn FnMut() + Send)| network.run(host, work);
+    let [server, device] = [Host::Server, Host::Device].map(on);
     let rate = STREAM_LINK as f64 / 2.0;
     let result = stream((&server, &device), RelayNetwork::tunnel(2), rate, settings.seconds)?;
     let at = streams.iter().position(|known| known.name == name).unwrap_or_else(|| {

@@ -3,7 +3,7 @@
 use super::expression::Expression;
 use super::matrix::{AXES, Axes};
 use super::paper::{FigureSpec, Paper, PaperError, PaperValue, SHIPPED, Wanted, papers};
-use super::sample::{Labels, Metric};
+use super::sample::{Labels, Metric, combined};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -208,18 +208,11 @@ fn metrics(paper: &Paper, known: &[Metric]) -> Result<(), Fault> {
 
 /// Every combination of the values of these axes.
 pub(super) fn combinations(axes: &Axes, planned: &[Labels]) -> Vec<Labels> {
-    let mut all = vec![Labels::new()];
-    for (axis, values) in axes {
-        let every = values.iter().any(|value| value == "*");
-        let values: Vec<String> = if every { values_of(axis, planned) } else { values.clone() };
-        let with = |at: &Labels| {
-            let one =
-                |value: &String| at.clone().into_iter().chain([(axis.clone(), value.clone())]).collect();
-            values.iter().map(one).collect::<Vec<Labels>>()
-        };
-        all = all.iter().flat_map(with).collect();
-    }
-    all
+    let values = |values: &Vec<String>, axis: &str| match values.iter().any(|value| value == "*") {
+        true => values_of(axis, planned),
+        false => values.clone(),
+    };
+    combined(Labels::new(), axes.iter().map(|(axis, own)| (axis.as_str(), values(own, axis))))
 }
 
 /// The values of an axis in the order in which they were planned.

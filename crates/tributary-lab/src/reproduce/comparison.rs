@@ -9,6 +9,7 @@ use super::matrix::{Cell, CellError, failed, number};
 use super::ows::elsewhere::{self, Elsewhere};
 use super::runner::Experiment;
 use super::sample::{Metric, Sample};
+use crate::cell::Queue;
 use crate::result::World;
 use crate::simulate::Simulation;
 use core::fmt;
@@ -247,10 +248,7 @@ impl Setting {
     }
 
     fn transfer(&self) -> Result<Sample, CellError> {
-        let simulation = Simulation {
-            workloads: self.workloads(),
-            ..Simulation::bulk(&self.network, &self.transport, &self.congestion)
-        };
+        let simulation = Simulation::new(self.run(), Queue::Scenario);
         let (result, outcome) = simulation.run().map_err(failed)?;
         let mut sample = Sample { event_log_hash: Some(result.virtual_time.hash), ..Sample::default() };
         sample.set("silence", result.longest_silence_ms);

@@ -67,13 +67,12 @@ impl Experiment for Cotag {
         let (transport, _) = transport(cell)?;
         let mut sample = emulated::measure(cell, &setting, transport)?;
         let counterpart = simulated(&setting)?;
-        let beside = [
+        for (name, here) in [
             ("throughput", "simulated"),
             ("burst_time", "simulated_burst"),
             ("redundant", "simulated_redundant"),
-        ];
-        for (name, here) in beside {
-            sample.set(here, counterpart.metrics.get(name).and_then(|values| values.first().copied()));
+        ] {
+            sample.set(here, counterpart.first(name));
         }
         Ok(sample)
     }

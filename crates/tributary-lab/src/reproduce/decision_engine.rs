@@ -158,10 +158,7 @@ fn compared(cell: &Cell, setting: &Setting) -> Result<Sample, CellError> {
     sample.audit = Some(real.audit);
     let none = || failed("the simulated client got no manifest");
     let partner = whole(network, simulated(setting)?.qoe.ok_or_else(none)?)?;
-    for name in COMPARED {
-        let value = partner.metrics.get(name).and_then(|values| values.first());
-        sample.set(&format!("simulated_{name}"), value.copied());
-    }
+    sample.add_simulated(&partner, &COMPARED);
     Ok(sample)
 }
 

@@ -1,7 +1,7 @@
 //! The cells of a paper: every combination of a matrix's lists, for each seed.
 
 use super::network::{phase, scaled};
-use super::sample::Labels;
+use super::sample::{Labels, combined};
 use crate::cell::Queue;
 use crate::result::World;
 use core::time::Duration;
@@ -343,16 +343,7 @@ impl Matrix {
 
 /// Every combination of the lists' values. Only `mptcp` and `session` have a scheduler to choose.
 fn combinations(lists: &[(&str, Vec<String>)]) -> Vec<Labels> {
-    let mut all = vec![Labels::new()];
-    for (axis, values) in lists {
-        let with = |at: &Labels| {
-            let one = |value: &String| {
-                at.clone().into_iter().chain([((*axis).to_owned(), value.clone())]).collect::<Labels>()
-            };
-            values.iter().map(one).collect::<Vec<_>>()
-        };
-        all = all.iter().flat_map(with).collect();
-    }
+    let mut all = combined(Labels::new(), lists.iter().map(|(axis, values)| (*axis, values.clone())));
     for labels in &mut all {
         if labels.get("transport").is_some_and(|name| !["mptcp", "session"].contains(&name.as_str())) {
             labels.insert("scheduler".to_owned(), "none".to_owned());

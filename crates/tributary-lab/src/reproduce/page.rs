@@ -7,7 +7,7 @@ use super::judge::taken;
 use super::matrix::Axes;
 use super::paper::{FigureSpec, Paper, TableSpec, Take};
 use super::runner::Outcome;
-use super::sample::{Labels, filled};
+use super::sample::{Labels, combined, filled};
 use std::collections::BTreeMap;
 use tributary_report::{Column, HtmlReport, Reproduced, Table, TableCell, Verdict};
 
@@ -112,17 +112,11 @@ impl<'a> Page<'a> {
     /// an axis without rows, too.
     fn rows(&self, spec: &TableSpec) -> Vec<Labels> {
         let fixed = spec.only.iter().filter(|(axis, _)| !spec.rows.contains(axis));
-        let mut rows =
-            vec![fixed.filter_map(|(axis, values)| Some((axis.clone(), values.first()?.clone()))).collect()];
-        for axis in &spec.rows {
-            let values =
-                spec.only.get(axis).cloned().unwrap_or_else(|| values_of(axis, &self.outcome.planned));
-            let with = |at: &Labels| {
-                let one = |value: &String| at.clone().into_iter().chain([(axis.clone(), value.clone())]);
-                values.iter().map(|value| one(value).collect()).collect::<Vec<Labels>>()
-            };
-            rows = rows.iter().flat_map(with).collect();
-        }
+        let fixed = fixed.filter_map(|(axis, values)| Some((axis.clone(), values.first()?.clone())));
+        let values = |axis: &String| {
+            spec.only.get(axis).cloned().unwrap_or_else(|| values_of(axis, &self.outcome.planned))
+        };
+        let rows = combined(fixed.collect(), spec.rows.iter().map(|axis| (axis.as_str(), values(axis))));
         let planned = |at: &Labels| {
             self.outcome.planned.iter().any(|labels| at.iter().all(|(axis, v)| labels.get(axis) == Some(v)))
         };

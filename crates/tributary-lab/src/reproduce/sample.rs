@@ -13,6 +13,20 @@ pub(super) fn filled(text: &str, at: &Labels) -> String {
     at.iter().fold(text.to_owned(), |text, (axis, value)| text.replace(&format!("{{{axis}}}"), value))
 }
 
+/// Every combination of the values of some axes, the last of which varies first, added to what `fixed` has.
+pub(super) fn combined<'a>(
+    fixed: Labels,
+    axes: impl IntoIterator<Item = (&'a str, Vec<String>)>,
+) -> Vec<Labels> {
+    axes.into_iter().fold(vec![fixed], |all, (axis, values)| {
+        let with = |at: &Labels| {
+            let one = |value: &String| at.clone().into_iter().chain([(axis.to_owned(), value.clone())]);
+            values.iter().map(|value| one(value).collect()).collect::<Vec<Labels>>()
+        };
+        all.iter().flat_map(with).collect()
+    })
+}
+
 /// A metric that experiments measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metric {
@@ -74,6 +88,18 @@ impl Sample {
     /// Sets a series.
     pub fn series(&mut self, name: &str, values: Vec<f64>) {
         self.metrics.insert(name.to_owned(), values.into_iter().map(short).collect());
+    }
+
+    /// Adds metrics of the same cell in the simulator, with the prefix `simulated_`.
+    pub(super) fn add_simulated(&mut self, simulated: &Self, names: &[&str]) {
+        for name in names {
+            self.set(&format!("simulated_{name}"), simulated.first(name));
+        }
+    }
+
+    /// The first number of a metric.
+    pub(super) fn first(&self, name: &str) -> Option<f64> {
+        self.metrics.get(name).and_then(|values| values.first().copied())
     }
 
     /// Description of the cell.

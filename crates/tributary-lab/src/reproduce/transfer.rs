@@ -13,7 +13,7 @@ use crate::workload::Workload;
 use std::collections::BTreeMap;
 use tributary_link::{Scenario, WorkloadSpec};
 use tributary_report::stats;
-use tributary_sim::run::{Options, TransportName};
+use tributary_sim::run::{Options, SimRun, TransportName};
 use tributary_stream::Silence;
 use tributary_types::DataSize;
 
@@ -91,7 +91,7 @@ impl Experiment for Transfer {
 
     fn check(&self, cell: &Cell) -> Result<(), CellError> {
         match cell.world {
-            World::Sim => simulation(cell)?.cell().check().map_err(failed),
+            World::Sim => simulation(cell)?.cell.check().map_err(failed),
             World::Emu => emulation(cell).map(|_| ()),
         }
     }
@@ -124,7 +124,8 @@ fn simulation(cell: &Cell) -> Result<Simulation, CellError> {
         ..Options::default()
     };
     let congestion = inner.filter(|_| transport.is_quic()).unwrap_or(cell.label("congestion")).to_owned();
-    Ok(Simulation { scenario, queue: cell.queue()?, transport, congestion, workloads, options })
+    let run = SimRun { scenario, transport, congestion, workloads, options };
+    Ok(Simulation::new(run, cell.queue()?))
 }
 
 /// The congestion control on the axis `inner`: of a QUIC connection inside a session, or directly on a path.
@@ -168,8 +169,8 @@ fn simulated(cell: &Cell) -> Result<Sample, CellError> {
     sample.set("took_p99", stats::maximum(&took.map(|took| took.p99).collect::<Vec<_>>()));
     sample.set("late", Some(result.flows.iter().map(|flow| flow.late as f64).sum()));
     sample.event_log_hash = Some(time.hash.clone());
-    dead_radio(&mut sample, &simulation.scenario, &result.silences, &result.links);
-    share(&mut sample, &simulation.scenario, &result.links);
+    dead_radio(&mut sample, &simulation.cell.scenario, &result.silences, &result.links);
+    share(&mut sample, &simulation.cell.scenario, &result.links);
     let bulk: u64 = outcome.flows().filter(|flow| flow.kind == "bulk").map(|flow| flow.bytes).sum();
     sample.set("bulk", Some(bulk as f64 * 8e-6 / f64::from(cell.seconds.max(1))));
     if cell.messages {

@@ -49,7 +49,7 @@ impl Files {
         let mut simulation = simulation.clone();
         let pcap = self.pcap.as_deref().map(|path| create(path).map(|file| (path, file))).transpose()?;
         let qlog = self.qlog.as_deref().map(|directory| log_file(directory, &simulation)).transpose()?;
-        simulation.options.trace |= qlog.is_some();
+        simulation.cell.options.trace |= qlog.is_some();
         let mut begun = None;
         let (path, file) = pcap.unzip();
         let (mut last, text) = (0, title(&simulation));
@@ -66,15 +66,16 @@ impl Files {
             begun = capture;
             sinks
         };
-        let outcome = simulation.cell().run_watched(begin, &mut watch)?;
+        let outcome = simulation.cell.run_watched(begin, &mut watch)?;
         if let (Some(path), Some(capture)) = (path, begun) {
             capture.and_then(|capture| capture.end()).map_err(failed(path))?;
             written.push(path.to_owned());
         }
         if let Some((path, mut file)) = qlog {
-            let paths: Vec<String> = simulation.scenario.paths.iter().map(|path| path.name.clone()).collect();
+            let paths: Vec<String> =
+                simulation.cell.scenario.paths.iter().map(|path| path.name.clone()).collect();
             let title = title(&simulation);
-            let head = qlog::Head { title: &title, paths: &paths, congestion: &simulation.congestion };
+            let head = qlog::Head { title: &title, paths: &paths, congestion: &simulation.cell.congestion };
             qlog::write(&mut file, head, &outcome).map_err(failed(&path))?;
             written.push(path);
         }
@@ -83,8 +84,8 @@ impl Files {
 }
 
 fn title(simulation: &Simulation) -> String {
-    let (scenario, transport) = (&simulation.scenario, simulation.transport.name());
-    format!("{} {transport} {} seed {}", scenario.name, simulation.congestion, scenario.seed)
+    let (scenario, transport) = (&simulation.cell.scenario, simulation.cell.transport.name());
+    format!("{} {transport} {} seed {}", scenario.name, simulation.cell.congestion, scenario.seed)
 }
 
 /// `SCENARIO-TRANSPORT-CONGESTION-SEED.sqlog`, without characters that a file name cannot have.

@@ -4,7 +4,7 @@ use super::Simulation;
 use crate::request::{Asked, Request, RequestError, check_metrics};
 use core::time::Duration;
 use tributary_link::{Name, Scenario, WorkloadSpec};
-use tributary_sim::run::{Options, TransportName, UnknownName, check_congestion, check_scheduler};
+use tributary_sim::run::{Options, SimRun, TransportName, UnknownName, check_congestion, check_scheduler};
 use tributary_types::DataSize;
 
 /// Default transport.
@@ -55,15 +55,10 @@ impl Request {
             window: self.session.window,
             ..Options::default()
         };
-        let simulation = Simulation {
-            scenario,
-            queue: self.queue,
-            transport,
-            congestion: congestion.unwrap_or_else(|| CONGESTION.to_owned()),
-            workloads,
-            options,
-        };
-        simulation.cell().check()?;
+        let congestion = congestion.unwrap_or_else(|| CONGESTION.to_owned());
+        let cell = SimRun { scenario, transport, congestion, workloads, options };
+        let simulation = Simulation::new(cell, self.queue);
+        simulation.cell.check()?;
         Ok(simulation)
     }
 

@@ -112,29 +112,29 @@ pub struct Percentiles {
 impl SimResult {
     pub(super) fn new(simulation: &Simulation, outcome: &Outcome) -> Self {
         let arrivals = arrivals(&outcome.arrivals());
-        let timed = simulation
-            .workloads
-            .iter()
-            .any(|workload| !matches!(workload, WorkloadSpec::Object { .. } | WorkloadSpec::Request { .. }));
-        let kinds: Vec<&str> = simulation.workloads.iter().map(WorkloadSpec::kind).collect();
+        let timed =
+            simulation.cell.workloads.iter().any(|workload| {
+                !matches!(workload, WorkloadSpec::Object { .. } | WorkloadSpec::Request { .. })
+            });
+        let kinds: Vec<&str> = simulation.cell.workloads.iter().map(WorkloadSpec::kind).collect();
         let sent = outcome.sent();
         let share = |bytes: u64| bytes as f64 / (sent.sent as f64).max(1.0) * 100.0;
         let seconds = Some(seconds(simulation, outcome, &arrivals)).filter(|s| timed && s.len() > RAMP_UP);
-        let goodput = seconds.map(|seconds| Goodput::new(seconds, &simulation.scenario));
+        let goodput = seconds.map(|seconds| Goodput::new(seconds, &simulation.cell.scenario));
         Self {
             world: World::Sim,
-            scenario: simulation.scenario.name.clone(),
-            transport: simulation.transport.name(),
-            scheduler: simulation.transport.scheduler().map(str::to_owned),
-            congestion: simulation.congestion.clone(),
+            scenario: simulation.cell.scenario.name.clone(),
+            transport: simulation.cell.transport.name(),
+            scheduler: simulation.cell.transport.scheduler().map(str::to_owned),
+            congestion: simulation.cell.congestion.clone(),
             workload: kinds.join("+"),
-            seed: simulation.scenario.seed,
-            rtt_ms: simulation.scenario.rtt.as_secs_f64() * 1e3,
+            seed: simulation.cell.scenario.seed,
+            rtt_ms: simulation.cell.scenario.rtt.as_secs_f64() * 1e3,
             queue: simulation.queue.to_string(),
             goodput,
             longest_silence_ms: Some(arrivals.longest_silence_ms),
             silences: arrivals.silences.clone(),
-            duplicates_percent: simulation.transport.scheduler().map(|_| share(sent.reinjected)),
+            duplicates_percent: simulation.cell.transport.scheduler().map(|_| share(sent.reinjected)),
             paths_up: outcome.connections.first().map_or(0, |connection| connection.subflows),
             links: links(outcome),
             audit: audit(outcome),
@@ -195,7 +195,8 @@ fn arrivals(from: &tributary_sim::workload::ArrivalSeries) -> Arrivals {
 /// Goodput of every whole second, Mbit/s; for a transfer of known size, only until it was complete.
 fn seconds(simulation: &Simulation, outcome: &Outcome, arrivals: &Arrivals) -> Vec<f64> {
     let mut seconds = arrivals.mbps_per_second();
-    if let ([WorkloadSpec::Bulk { size: Some(_) }], 1) = (&*simulation.workloads, outcome.flows().count())
+    if let ([WorkloadSpec::Bulk { size: Some(_) }], 1) =
+        (&*simulation.cell.workloads, outcome.flows().count())
         && let Some(done) = outcome.flows().next().and_then(|flow| flow.completions.first())
     {
         seconds.truncate(done.took.as_secs() as usize);
@@ -206,7 +207,7 @@ fn seconds(simulation: &Simulation, outcome: &Outcome, arrivals: &Arrivals) -> V
 fn record(simulation: &Simulation, outcome: &Outcome, arrivals: &Arrivals) -> Option<Record> {
     let mut flows = outcome.flows();
     let (flow, None) = (flows.next()?, flows.next()) else { return None };
-    match simulation.workloads.first()? {
+    match simulation.cell.workloads.first()? {
         WorkloadSpec::Bulk { size } => Some({
             // A transfer of known size lasts from the request to the last byte.
             let done = flow.completions.first().map(|done| done.took);

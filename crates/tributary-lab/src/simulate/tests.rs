@@ -31,10 +31,10 @@ workload = { kind = "object", size = "10 kB", count = 4 }
 #[test]
 fn settings_not_given_come_from_the_scenario() {
     let simulation = Request::default().simulated(&parse(NETWORK)).unwrap();
-    assert_eq!(simulation.transport.name(), "mptcp/blest");
-    assert_eq!((simulation.congestion.as_str(), simulation.scenario.seed), ("reno", 9));
-    assert_eq!(simulation.scenario.duration, Duration::from_secs(3));
-    assert_eq!(simulation.workloads[0].kind(), "object");
+    assert_eq!(simulation.cell.transport.name(), "mptcp/blest");
+    assert_eq!((simulation.cell.congestion.as_str(), simulation.cell.scenario.seed), ("reno", 9));
+    assert_eq!(simulation.cell.scenario.duration, Duration::from_secs(3));
+    assert_eq!(simulation.cell.workloads[0].kind(), "object");
     let request = Request {
         transport: Some("lte".to_owned()),
         congestion: Some("cubic".to_owned()),
@@ -44,11 +44,11 @@ fn settings_not_given_come_from_the_scenario() {
         ..Request::default()
     };
     let simulation = request.simulated(&parse(NETWORK)).unwrap();
-    assert_eq!((simulation.transport.name(), simulation.scenario.seed), ("lte".to_owned(), 2));
-    assert_eq!(simulation.scenario.duration, Duration::from_secs(5));
+    assert_eq!((simulation.cell.transport.name(), simulation.cell.scenario.seed), ("lte".to_owned(), 2));
+    assert_eq!(simulation.cell.scenario.duration, Duration::from_secs(5));
     let plain = Request::default().simulated(&Scenario::builtin("los").unwrap()).unwrap();
-    assert_eq!((plain.transport.name(), plain.congestion.as_str()), ("fbdt".to_owned(), "cubic"));
-    assert_eq!(plain.scenario.duration, Duration::from_secs(10));
+    assert_eq!((plain.cell.transport.name(), plain.cell.congestion.as_str()), ("fbdt".to_owned(), "cubic"));
+    assert_eq!(plain.cell.scenario.duration, Duration::from_secs(10));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn simulated_results_have_the_fields_of_emulated_ones() {
     assert_eq!(json["virtual"]["hash"].as_str().unwrap().len(), 16);
     let text = summary(&result);
     assert!(text.contains("Mbit/s without the first second") && text.contains("event log"), "{text}");
-    simulation.workloads = Request::default().simulated(&parse(NETWORK)).unwrap().workloads;
+    simulation.cell.workloads = Request::default().simulated(&parse(NETWORK)).unwrap().cell.workloads;
     let (result, _) = simulation.run().unwrap();
     assert!(result.goodput.is_none());
     let json = serde_json::to_value(&result).unwrap();
@@ -132,7 +132,7 @@ fn a_transfer_of_known_size_has_its_own_length() {
             &TransportName::find("wifi", None, &scenario.path_names()).unwrap(),
             "cubic",
         );
-        simulation.workloads = vec![WorkloadSpec::Bulk { size: Some(DataSize::from_bytes(size)) }];
+        simulation.cell.workloads = vec![WorkloadSpec::Bulk { size: Some(DataSize::from_bytes(size)) }];
         let (result, _) = simulation.run().unwrap();
         let Some(crate::Record::Bulk(record)) = result.record.clone() else { panic!("a bulk record") };
         (result, record)

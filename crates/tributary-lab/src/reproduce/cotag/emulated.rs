@@ -1,8 +1,10 @@
 //! A cell on real sockets: TCP of this machine's kernel through the emulator, with and without real COTAG nodes. The
 //! radios have the same rates as in the simulated run of the same seed.
 
-use super::flows::{Delivered, Flow, Inside, Route, carry, within};
+use super::flows::{Delivered, carry, open};
+use crate::audits;
 use crate::kernel::{self, TcpCounters};
+use crate::pairs::{Inside, Route, within};
 use crate::reproduce::matrix::{Cell, CellError};
 use crate::reproduce::sample::Sample;
 use crate::result::AuditNote;
@@ -86,15 +88,12 @@ struct Run {
 
 /// Runs the cell; again while the emulator is not exact, up to the cell's number of attempts.
 pub(super) fn measure(cell: &Cell, setting: &Setting, transport: Transport) -> Result<Sample, CellError> {
-    let mut attempts = 0;
-    loop {
-        attempts += 1;
+    let (run, audit) = audits::exact(cell.attempts, || {
         let run = once(cell, setting, transport).map_err(CellError::Experiment)?;
-        let note = AuditNote { attempts, ..AuditNote::new(&run.audit) };
-        if note.valid || attempts >= cell.attempts {
-            return Ok(sample(&run, setting, note));
-        }
-    }
+        let audit = AuditNote::new(&run.audit);
+        Ok::<_, CellError>((run, audit))
+    })?;
+    Ok(sample(&run, setting, audit))
 }
 
 fn once(cell: &Cell, setting: &Setting, transport: Transport) -> Result<Run, String> {
@@ -123,12 +122,12 @@ fn beside(
     }
     let server = |work: &mut (dyn FnMut() + Send)| network.run(Side::Server, work);
     let client = |work: &mut (dyn FnMut() + Send)| network.run(Side::Client, work);
-    let open = |flow: usize| {
+    let connect = |flow: usize| {
         let path = if mptcp { 0 } else { flow % scenario.paths.len() };
         let route = Route { from: Some(Side::Client.address(path)), to: Side::Server.address(path) };
-        Flow::open((&server, &client), route, mptcp, congestion)
+        open((&server, &client), route, mptcp, congestion)
     };
-    let flows = (0..load.flows).map(open).collect::<Result<Vec<_>, _>>()?;
+    let flows = (0..load.flows).map(connect).collect::<Result<Vec<_>, _>>()?;
     for side in [Side::Client, Side::Server] {
         let command = |side, program: &OsStr| network.command(side, program);
         kernel::assert_congestion(&command, side, congestion).map_err(told)?;
@@ -155,8 +154,8 @@ fn through(
     let server = |work: &mut (dyn FnMut() + Send)| hosts.run(Host::Server, work);
     let device = |work: &mut (dyn FnMut() + Send)| hosts.run(Host::Device, work);
     let route = Route { from: None, to: RelayNetwork::SERVER };
-    let open = |_| Flow::open((&server, &device), route, false, congestion);
-    let flows = (0..load.flows).map(open).collect::<Result<Vec<_>, _>>()?;
+    let connect = |_| open((&server, &device), route, false, congestion);
+    let flows = (0..load.flows).map(connect).collect::<Result<Vec<_>, _>>()?;
     let rewind = || radios.rewind();
     let (delivered, tcp) = counted(&server, &rewind, || carry(&flows, load, setting.burst))?;
     Ok(Run { delivered, tcp, audit: radios.audit().map_err(told)?, nodes: tunnel.statuses().map_err(told)? })

@@ -4,6 +4,7 @@
 
 use super::super::matrix::{Cell, CellError, failed};
 use super::{BEFORE, title};
+use crate::audits;
 use crate::error::LabError;
 use crate::kernel;
 use crate::process::{Process, product_program};
@@ -66,16 +67,12 @@ struct Played {
 
 /// Plays the title. Repeats it if the emulator was not exact, up to the cell's number of attempts.
 pub(super) fn play(cell: &Cell, network: &Scenario, title: &Title) -> Result<Playback, CellError> {
-    let mut attempts = 0;
-    loop {
-        attempts += 1;
-        let mut playback = once(cell.label("transport"), network, title)?;
-        playback.audit.attempts = attempts;
-        if playback.audit.valid || attempts >= cell.attempts {
-            return Ok(playback);
-        }
-        tracing::info!("repeated, the emulator was not exact: {}", playback.audit.reasons.join("; "));
-    }
+    let (playback, audit) = audits::exact(cell.attempts, || {
+        let playback = once(cell.label("transport"), network, title)?;
+        let audit = playback.audit.clone();
+        Ok::<_, CellError>((playback, audit))
+    })?;
+    Ok(Playback { audit, ..playback })
 }
 
 fn once(transport: &str, scenario: &Scenario, title: &Title) -> Result<Playback, CellError> {

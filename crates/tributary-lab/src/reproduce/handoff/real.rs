@@ -12,6 +12,7 @@ use super::super::matrix::{Cell, CellError, failed};
 use super::super::runner::Experiment;
 use super::super::sample::Sample;
 use super::{CREDIT, CUT, Ending, Handoff, cut, described, ending, mbps, network};
+use crate::audits;
 use crate::kernel;
 use crate::nginx::Nginx;
 use crate::players::{Noticed, Player};
@@ -34,13 +35,8 @@ const START: Duration = Duration::from_secs(15);
 /// Where nginx listens, in the server's own namespace.
 const WEB: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 const FILM: &str = "film.ts";
-/// Metrics of both worlds, with their names for the simulated cell.
-const BESIDE: [(&str, &str); 4] = [
-    ("underflows", "simulated_underflows"),
-    ("discards", "simulated_discards"),
-    ("pictures", "simulated_pictures"),
-    ("second_after", "simulated_second_after"),
-];
+/// Metrics of both worlds.
+const BESIDE: [&str; 4] = ["underflows", "discards", "pictures", "second_after"];
 
 /// Parsed settings of a cell.
 struct Parts {
@@ -116,28 +112,15 @@ pub(super) fn measure(cell: &Cell) -> Result<Sample, CellError> {
     };
     let settings = Film { seconds: cell.seconds + FILM_MARGIN_S, ..Film::default() };
     film::make(source, &settings, &files.path().join(FILM)).map_err(failed)?;
-    let mut attempts = 0;
-    let mut sample = loop {
-        attempts += 1;
-        let mut sample = once(cell, &parts, files.path())?;
-        let audit = sample.audit.as_mut();
-        let valid = audit.is_none_or(|audit| {
-            audit.attempts = attempts;
-            audit.valid
-        });
-        if valid || attempts >= cell.attempts {
-            break sample;
-        }
-    };
+    let (mut sample, audit) = audits::exact(cell.attempts, || once(cell, &parts, files.path()))?;
+    sample.audit = Some(audit);
     described(&mut sample, &parts.scenario, &progressive::Film::paper());
     let simulated = Handoff.measure(&twin(cell))?;
-    for (name, beside) in BESIDE {
-        sample.set(beside, simulated.metrics.get(name).and_then(|values| values.first().copied()));
-    }
+    sample.add_simulated(&simulated, &BESIDE);
     Ok(sample)
 }
 
-fn once(cell: &Cell, parts: &Parts, files: &Path) -> Result<Sample, CellError> {
+fn once(cell: &Cell, parts: &Parts, files: &Path) -> Result<(Sample, AuditNote), CellError> {
     let network = Network::start(&parts.scenario).map_err(failed)?;
     if let TransportName::Mptcp { .. } = parts.transport {
         kernel::prepare_emulated(&network).map_err(failed)?;
@@ -160,13 +143,13 @@ fn once(cell: &Cell, parts: &Parts, files: &Path) -> Result<Sample, CellError> {
     })?;
     drop(nginx);
     let audit = AuditNote::new(&network.audit().map_err(failed)?);
-    let mut sample = Sample { audit: Some(audit), ..Sample::default() };
+    let mut sample = Sample::default();
     let Noticed { underflows, discards, pictures } = noticed;
     for (name, value) in [("underflows", underflows), ("discards", discards), ("pictures", pictures)] {
         sample.set(name, Some(value as f64));
     }
     carried(&mut sample, cell, &network)?;
-    Ok(sample)
+    Ok((sample, audit))
 }
 
 /// Runs `play` with the address on which the client's end of the relay listens.

@@ -16,6 +16,7 @@ use tributary_video::head::HeadTrace;
 use super::OwsError;
 use super::scene;
 use super::viewing::{Seen, Task, UPDATED, plans};
+use crate::audits;
 use crate::demo::{TiledDemoError, TiledSettings, play_emulated};
 use crate::reproduce::sample::Sample;
 use crate::result::AuditNote;
@@ -44,12 +45,10 @@ impl Task {
         let simulated = self.outcome(Duration::ZERO)?.record;
         let mut spool = spooled(&video, &simulated)?;
         let decoded = self.report(&looked_at(&video, &simulated, &mut spool, &viewpoint)?)?;
-        for metric in BOTH {
-            sample.set(&format!("simulated_{metric}"), decoded.metrics.get(metric).map(|values| values[0]));
-        }
+        sample.add_simulated(&decoded, &BOTH);
         let composed: Vec<Seen> = self.composed(&simulated).iter().map(|shown| shown.seen).collect();
         let composed = self.report(&composed)?;
-        sample.set("composed_quality", composed.metrics.get("quality").map(|values| values[0]));
+        sample.set("composed_quality", composed.first("quality"));
         Ok(sample)
     }
 
@@ -83,15 +82,7 @@ impl Task {
         attempts: u32,
     ) -> Result<(Played, AuditNote), OwsError> {
         let chain = (settings.viewer.allocator.as_str(), product_transport(&self.transport));
-        let mut made = 0;
-        loop {
-            made += 1;
-            let (played, mut audit) = play_emulated(settings, chain, files)?;
-            audit.attempts = made;
-            if audit.valid || made >= attempts {
-                return Ok((played, audit));
-            }
-        }
+        audits::exact(attempts, || Ok(play_emulated(settings, chain, files)?))
     }
 }
 
