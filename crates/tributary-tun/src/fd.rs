@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::ffi::c_int;
 use std::io::{self, IoSlice};
 use std::num::NonZeroU32;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
@@ -44,7 +44,15 @@ pub fn read(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
 /// # Errors
 /// The system's.
 pub fn write_two(fd: BorrowedFd<'_>, head: &[u8], tail: &[u8]) -> io::Result<usize> {
-    Ok(rustix::io::writev(fd, &[IoSlice::new(head), IoSlice::new(tail)])?)
+    write_parts(fd, &[IoSlice::new(head), IoSlice::new(tail)])
+}
+
+/// Writes all parts, 1024 at most, as one packet.
+///
+/// # Errors
+/// The system's.
+pub fn write_parts(fd: BorrowedFd<'_>, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+    Ok(rustix::io::writev(fd, parts)?)
 }
 
 /// A limit of time as the system calls take it.
@@ -59,14 +67,36 @@ pub fn wait_writable(fd: BorrowedFd<'_>, limit: Duration) -> bool {
         .is_ok_and(|ready| ready > 0)
 }
 
-/// Sets a socket's receive and send buffers to `bytes`: beyond the system's limit with privilege, otherwise
-/// up to the limit.
-pub fn set_socket_buffers(fd: BorrowedFd<'_>, bytes: usize) {
-    // The plain options are capped without an error.
+/// Sets a socket's receive buffer to `bytes`: beyond the system's limit with privilege, otherwise up to the limit.
+pub fn set_receive_buffer(fd: BorrowedFd<'_>, bytes: usize) {
+    // The plain option is capped without an error.
     let _ = sockopt::set_socket_recv_buffer_size_force(fd, bytes)
         .or_else(|_| sockopt::set_socket_recv_buffer_size(fd, bytes));
+}
+
+/// The same for a socket's receive and send buffers.
+pub fn set_socket_buffers(fd: BorrowedFd<'_>, bytes: usize) {
+    set_receive_buffer(fd, bytes);
     let _ = sockopt::set_socket_send_buffer_size_force(fd, bytes)
         .or_else(|_| sockopt::set_socket_send_buffer_size(fd, bytes));
+}
+
+/// Lets a UDP socket divide datagrams that are longer than the MTU into fragments, as it does by default.
+///
+/// # Errors
+/// The system's.
+pub fn fragment_datagrams(fd: BorrowedFd<'_>) -> io::Result<()> {
+    sockopt::set_ip_mtu_discover(fd, sockopt::Ipv4PathMtuDiscovery::WANT)?;
+    if sockopt::socket_domain(fd)? == rustix::net::AddressFamily::INET6 {
+        sockopt::set_ipv6_mtu_discover(fd, sockopt::Ipv6PathMtuDiscovery::WANT)?;
+        let off: c_int = 0;
+        let (option, length) = ((&raw const off).cast(), size_of::<c_int>() as libc::socklen_t);
+        // SAFETY: the option is an integer that lives through the call.
+        check(unsafe {
+            libc::setsockopt(fd.as_raw_fd(), libc::IPPROTO_IPV6, libc::IPV6_DONTFRAG, option, length)
+        })?;
+    }
+    Ok(())
 }
 
 /// Binds a socket to the interface with this index: it sends and receives only there, whatever the routes are. A socket

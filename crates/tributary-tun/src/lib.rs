@@ -21,4 +21,4 @@ pub use netlink::{
     Interface, MAIN_TABLE, Netlink, Network, NetworkChanges, Route, Rule, Selector, TableRule,
     interface_index,
 };
-pub use udp::{Lost, ReceiveBatch, SendBatch, UdpSocket};
+pub use udp::{Lost, MOST_BYTES, ReceiveBatch, SendBatch, UdpSocket};

@@ -1,26 +1,27 @@
 //! UDP with many datagrams in one system call: UDP_SEGMENT when sending, UDP_GRO and recvmmsg when receiving.
-//! The system calls are quinn-udp's. Datagrams are never fragmented.
+//! The system calls are quinn-udp's. Datagrams are not fragmented unless the socket's owner wants it.
 
 use crate::fd;
 use core::time::Duration;
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 /// Requested kernel buffers: 8 MB are 30 ms at 2 Gbit/s.
 const KERNEL_BUFFER: usize = 8 << 20;
 /// Largest payload of one system call.
-const MOST: usize = 65_000;
+pub const MOST_BYTES: usize = 65_000;
 /// One receive buffer.
 const RECEIVE: usize = 65_536;
 /// Maximum wait for room in a full send buffer.
 const PATIENCE: Duration = Duration::from_millis(2);
 
-/// A UDP socket that does not block.
+/// A UDP socket that does not block; `S` owns it.
 #[derive(Debug)]
-pub struct UdpSocket {
-    socket: std::net::UdpSocket,
+pub struct UdpSocket<S = std::net::UdpSocket> {
+    socket: S,
     state: UdpSocketState,
 }
 
@@ -32,8 +33,7 @@ impl UdpSocket {
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = std::net::UdpSocket::bind(address)?;
         fd::set_socket_buffers(socket.as_fd(), KERNEL_BUFFER);
-        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
-        Ok(Self { socket, state })
+        Self::new(socket)
     }
 
     /// The address it is bound to.
@@ -42,6 +42,30 @@ impl UdpSocket {
     /// The system's.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
+    }
+}
+
+impl<S: AsFd> UdpSocket<S> {
+    /// Takes a socket, whose kernel buffers stay as they are.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new(socket: S) -> io::Result<Self> {
+        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        Ok(Self { socket, state })
+    }
+
+    /// The socket.
+    pub fn socket(&self) -> &S {
+        &self.socket
+    }
+
+    /// Sends datagrams that are longer than the MTU in fragments from now on.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn fragment(&self) -> io::Result<()> {
+        fd::fragment_datagrams(self.socket.as_fd())
     }
 
     /// Sends and receives only on the interface with this index from now on. A second call needs CAP_NET_RAW.
@@ -52,9 +76,27 @@ impl UdpSocket {
         fd::bind_to_interface(self.socket.as_fd(), index)
     }
 
-    /// Receives the waiting datagrams, up to the batch's room, and calls `each` with every datagram and its
-    /// sender.
-    /// Returns their number; zero when none is waiting.
+    /// Fills the batch with waiting datagrams, up to its room, in place of what it held.
+    ///
+    /// # Errors
+    /// The system's: `WouldBlock` when none is waiting. The batch is empty then.
+    pub fn fill(&self, batch: &mut ReceiveBatch) -> io::Result<()> {
+        batch.messages.clear();
+        let mut metas = [RecvMeta::default(); BATCH_SIZE];
+        let mut slices = batch.buffers.chunks_exact_mut(RECEIVE).map(IoSliceMut::new);
+        let mut slices: [IoSliceMut<'_>; ReceiveBatch::BUFFERS] =
+            core::array::from_fn(|_| slices.next().expect("the batch has so many buffers"));
+        let count = self.state.recv(UdpSockRef::from(&self.socket), &mut slices, &mut metas)?;
+        batch.messages.extend(metas[..count].iter().enumerate().map(|(at, meta)| Message {
+            from: meta.addr,
+            begin: at * RECEIVE,
+            length: meta.len,
+            each: meta.stride,
+        }));
+        Ok(())
+    }
+
+    /// As [`fill`](Self::fill), and calls `each` with every datagram and its sender. Returns their number; zero when none is waiting.
     ///
     /// # Errors
     /// The system's error. An ICMP error caused by an earlier datagram is ignored.
@@ -63,77 +105,115 @@ impl UdpSocket {
         batch: &mut ReceiveBatch,
         each: &mut impl FnMut(SocketAddr, &mut [u8]),
     ) -> io::Result<usize> {
-        let mut metas = [RecvMeta::default(); BATCH_SIZE];
-        let mut slices = batch.buffers.chunks_exact_mut(RECEIVE).map(IoSliceMut::new);
-        let mut slices: [IoSliceMut<'_>; ReceiveBatch::BUFFERS] =
-            core::array::from_fn(|_| slices.next().expect("the batch has so many buffers"));
-        let received = self.state.recv(UdpSockRef::from(&self.socket), &mut slices, &mut metas);
-        let messages = match received {
-            Ok(messages) => messages,
+        match self.fill(batch) {
+            Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(0),
             Err(error) => return Err(error),
-        };
+        }
         let mut count = 0;
-        for (slice, meta) in slices.iter_mut().zip(&metas[..messages]) {
-            // A datagram without payload has stride zero.
-            for datagram in slice[..meta.len].chunks_mut(meta.stride.max(1)) {
-                each(meta.addr, datagram);
+        for message in &batch.messages {
+            for datagram in message.datagrams() {
+                each(message.from, &mut batch.buffers[datagram]);
                 count += 1;
             }
         }
         Ok(count)
     }
 
-    /// Sends one datagram.
+    /// Most datagrams that [`try_send`](Self::try_send) takes at once.
+    pub fn most(&self) -> usize {
+        self.state.max_gso_segments()
+    }
+
+    /// Sends datagrams without waiting: all have `each` bytes, but the last may have fewer. They have [`MOST_BYTES`] together at most.
+    ///
+    /// # Errors
+    /// The system's. Datagrams longer than the MTU, and interfaces without segmentation, are refused when there are several.
+    pub fn try_send(&self, destination: SocketAddr, contents: &[u8], each: usize) -> io::Result<()> {
+        let segment_size = (each < contents.len()).then_some(each);
+        let transmit = Transmit { destination, ecn: None, contents, segment_size, src_ip: None };
+        self.state.try_send(UdpSockRef::from(&self.socket), &transmit)
+    }
+
+    /// Sends one datagram. Waits a moment for room in the kernel's buffer.
     ///
     /// # Errors
     /// The system's.
     pub fn send(&self, destination: SocketAddr, datagram: &[u8]) -> io::Result<()> {
-        self.send_now(destination, datagram, datagram.len())
+        self.send_patiently(destination, datagram, datagram.len())
     }
 
-    fn send_now(&self, destination: SocketAddr, contents: &[u8], segment: usize) -> io::Result<()> {
-        let segment_size = (segment < contents.len()).then_some(segment);
-        let transmit = Transmit { destination, ecn: None, contents, segment_size, src_ip: None };
-        let socket = UdpSockRef::from(&self.socket);
-        match self.state.try_send(socket, &transmit) {
+    fn send_patiently(&self, destination: SocketAddr, contents: &[u8], each: usize) -> io::Result<()> {
+        match self.try_send(destination, contents, each) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let _ = fd::wait_writable(self.socket.as_fd(), PATIENCE);
-                self.state.try_send(UdpSockRef::from(&self.socket), &transmit)
+                self.try_send(destination, contents, each)
             }
             other => other,
         }
     }
 }
 
-impl AsFd for UdpSocket {
+impl<S: AsFd> AsFd for UdpSocket<S> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-impl AsRawFd for UdpSocket {
+impl<S: AsRawFd> AsRawFd for UdpSocket<S> {
     fn as_raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
     }
 }
 
-/// Buffers to receive into.
+/// What one call of the system gave at once: one datagram, or several of the same length, the last perhaps shorter.
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    from: SocketAddr,
+    begin: usize,
+    length: usize,
+    each: usize,
+}
+
+impl Message {
+    /// Where each datagram is in the batch's buffers.
+    fn datagrams(self) -> impl Iterator<Item = Range<usize>> + Clone {
+        let end = self.begin + self.length;
+        // A datagram without payload has a stride of zero.
+        let count = self.length.div_ceil(self.each.max(1)).max(1);
+        (0..count).map(move |index| {
+            let begin = self.begin + index * self.each;
+            begin..end.min(begin + self.each)
+        })
+    }
+}
+
+/// Buffers to receive into, and what was received.
 #[derive(Debug)]
 pub struct ReceiveBatch {
     buffers: Vec<u8>,
+    messages: Vec<Message>,
 }
 
 impl Default for ReceiveBatch {
     fn default() -> Self {
-        Self { buffers: vec![0; Self::BUFFERS * RECEIVE] }
+        let messages = Vec::with_capacity(Self::BUFFERS);
+        Self { buffers: vec![0; Self::BUFFERS * RECEIVE], messages }
     }
 }
 
 impl ReceiveBatch {
     /// System-level messages of one call; each may hold many datagrams.
     const BUFFERS: usize = 8;
+
+    /// Runs of datagrams from one sender, in the order of their arrival.
+    pub fn runs(&self) -> impl Iterator<Item = (SocketAddr, impl Iterator<Item = &[u8]> + Clone)> {
+        self.messages.chunk_by(|a, b| a.from == b.from).map(|run| {
+            let datagrams = run.iter().flat_map(|message| message.datagrams());
+            (run[0].from, datagrams.map(|range| &self.buffers[range]))
+        })
+    }
 }
 
 /// Datagrams to one destination that are sent together. Those of one system call have the same length, except
@@ -150,7 +230,7 @@ impl SendBatch {
     /// An empty batch for a destination.
     #[must_use]
     pub fn new(destination: SocketAddr) -> Self {
-        Self { destination, bytes: Vec::with_capacity(MOST + RECEIVE), segment: 0, count: 0 }
+        Self { destination, bytes: Vec::with_capacity(MOST_BYTES + RECEIVE), segment: 0, count: 0 }
     }
 
     /// The destination.
@@ -182,8 +262,8 @@ impl SendBatch {
         }
         self.segment = if self.count == 0 { length } else { self.segment };
         self.count += 1;
-        let most = socket.state.max_gso_segments();
-        if length < self.segment || self.count >= most || self.bytes.len() + self.segment > MOST {
+        let most = socket.most();
+        if length < self.segment || self.count >= most || self.bytes.len() + self.segment > MOST_BYTES {
             lost += self.flush(socket);
         }
         lost
@@ -208,10 +288,10 @@ impl SendBatch {
 
     fn try_send(&self, socket: &UdpSocket, end: usize) -> Lost {
         let bytes = &self.bytes[..end];
-        if socket.state.max_gso_segments() >= self.count {
-            match socket.send_now(self.destination, bytes, self.segment) {
+        if socket.most() >= self.count {
+            match socket.send_patiently(self.destination, bytes, self.segment) {
                 Ok(()) => return Lost::default(),
-                // `send` has waited already; another wait per datagram would delay all links.
+                // This has waited already; another wait per datagram would delay all links.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Lost { refused: self.count as u64, ..Lost::default() };
                 }
@@ -222,7 +302,7 @@ impl SendBatch {
         // one.
         let mut lost = Lost::default();
         for datagram in bytes.chunks(self.segment) {
-            match socket.send_now(self.destination, datagram, datagram.len()) {
+            match socket.send_patiently(self.destination, datagram, datagram.len()) {
                 Ok(()) => {}
                 Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => lost.oversize += 1,
                 Err(_) => lost.refused += 1,
@@ -288,6 +368,30 @@ mod tests {
     fn more_datagrams_than_fit_one_system_call_arrive_in_order() {
         let (arrived, _) = through(&[1400; 200]);
         assert!(arrived.iter().enumerate().all(|(i, got)| *got == (i as u8, 1400)));
+    }
+
+    #[test]
+    fn runs_are_the_datagrams_of_one_sender_those_without_payload_included() {
+        let [here, other, there] =
+            [(); 3].map(|()| UdpSocket::bind(([127, 0, 0, 1], 0).into()).expect("a port"));
+        let to = there.local_addr().expect("bound");
+        for (socket, contents, each) in [
+            (&here, &[1; 2500][..], 1000),
+            (&here, &[], 0),
+            (&here, &[2], 1),
+            (&other, &[], 0),
+            (&here, &[3; 9], 9),
+        ] {
+            socket.try_send(to, contents, each).expect("the loopback interface works");
+        }
+        let mut batch = ReceiveBatch::default();
+        there.fill(&mut batch).expect("all have arrived");
+        let runs: Vec<(SocketAddr, Vec<usize>)> =
+            batch.runs().map(|(from, datagrams)| (from, datagrams.map(<[u8]>::len).collect())).collect();
+        let [here, other] = [here, other].map(|socket| socket.local_addr().expect("bound"));
+        assert_eq!(runs, [(here, vec![1000, 1000, 500, 0, 1]), (other, vec![0]), (here, vec![9])]);
+        let empty = there.fill(&mut batch).expect_err("nothing waits");
+        assert_eq!((empty.kind(), batch.runs().count()), (io::ErrorKind::WouldBlock, 0));
     }
 
     #[test]

@@ -1,14 +1,18 @@
 //! Flows of datagrams on real sockets, and UDP through the proxy.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 
+use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tributary_net::flow::{Ecn, FlowConfig, Form, MAX_DATAGRAM, SendDatagramError};
 use tributary_net::proxy::{ForwardConfig, Forwarder, ServeConfig, Server};
 use tributary_net::transport::{Connection, TransportConfig, TransportError};
 use tributary_net::{ListenConfig, StreamError};
+use tributary_tun::ReceiveBatch;
 
 use crate::common::{client, echo, in_time, pair, paths, settings};
 
@@ -147,6 +151,65 @@ async fn an_applications_datagrams_pass_through_the_proxy_and_each_sender_gets_i
             socket.send_to(&[n as u8; 3], address).await.unwrap();
             assert_eq!(socket.recv_from(&mut buffer).await.unwrap(), (3, address));
             assert_eq!(buffer[..3], [n as u8; 3]);
+        }
+    })
+    .await;
+}
+
+/// Datagrams that are sent together, as a window of QUIC is: more than a socket holds by default and one by one.
+const BURST: usize = 256;
+const LENGTH: usize = 1400;
+
+type BatchedSocket = tributary_tun::UdpSocket<UdpSocket>;
+
+async fn batched() -> BatchedSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    tributary_tun::fd::set_receive_buffer(socket.as_fd(), 1 << 20);
+    tributary_tun::UdpSocket::new(socket).unwrap()
+}
+
+/// Sends a burst in one go, so that on a thread nobody reads meanwhile.
+fn send_burst(socket: &BatchedSocket, to: SocketAddr) {
+    let bytes = vec![7; BURST * LENGTH];
+    bytes.chunks(32 * LENGTH).for_each(|together| socket.try_send(to, together, LENGTH).unwrap());
+}
+
+#[tokio::test]
+async fn a_burst_of_a_target_arrives_whole() {
+    in_time(async {
+        let target = batched().await;
+        let (forwarder, _) = proxy(&[target.socket().local_addr().unwrap().to_string()]).await;
+        let flow = forwarder.session().unwrap().open_flow(FlowConfig::default()).await.unwrap();
+        flow.send_datagrams([&b"\0"[..], b"go"].map(|datagram| (datagram, Ecn::NotCapable))).unwrap();
+        let (_, relay) = target.socket().recv_from(&mut [0; 8]).await.unwrap();
+        send_burst(&target, relay);
+        let mut arrived = Vec::new();
+        while arrived.len() < BURST {
+            flow.recv_datagrams(&mut arrived, BURST).await.unwrap();
+        }
+        assert!(arrived.iter().all(|datagram| datagram.bytes.len() == LENGTH));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_burst_of_an_application_arrives_whole() {
+    in_time(async {
+        let (application, target) = (batched().await, batched().await);
+        let (forwarder, address) = proxy(&[target.socket().local_addr().unwrap().to_string()]).await;
+        tokio::spawn(forwarder.run());
+        send_burst(&application, address);
+        let (mut arrived, mut batch) = (0, ReceiveBatch::default());
+        while arrived < BURST {
+            target.socket().readable().await.unwrap();
+            let received = target.socket().try_io(Interest::READABLE, || target.fill(&mut batch));
+            match received {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
+                received => received.unwrap(),
+            }
+            for (_, datagrams) in batch.runs() {
+                arrived += datagrams.inspect(|datagram| assert_eq!(datagram.len(), LENGTH)).count();
+            }
         }
     })
     .await;

@@ -14,31 +14,30 @@ mod associate;
 mod listen;
 mod packets;
 mod serve;
+mod socket;
 mod table;
 
-use std::io;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tributary_tun::MOST_BYTES;
 
 pub(super) use associate::Association;
 pub(super) use listen::Listening;
 pub(super) use packets::Packets;
 pub(super) use serve::serve;
+use socket::Socket;
 use table::{Answers, FlowTable};
+
+use crate::flow::Datagram;
 
 /// A flow without datagrams in either direction ends after this time (RFC 4787 REQ-5: not less than two minutes).
 const IDLE: Duration = Duration::from_secs(120);
 /// Flows of one client end: half of the streams and flows that a server allows by default.
 const MOST_FLOWS: usize = 512;
-/// Datagrams that are taken from a socket or a flow at once.
-const BATCH: usize = 64;
-/// Buffer for datagrams of one batch, bytes.
-const BUFFER: usize = 128 << 10;
-/// Longest datagram of UDP, bytes.
-const LONGEST: usize = 65_535;
+/// Datagrams that are taken from a device or a flow at once: some that the kernel takes together.
+const BATCH: usize = 256;
 
 /// When a flow was last used.
 #[derive(Debug)]
@@ -69,57 +68,45 @@ impl Used {
     }
 }
 
-/// Datagrams that were received at once, each with its source.
-struct Batch<K> {
-    bytes: Box<[u8]>,
-    at: usize,
-    datagrams: Vec<(K, Range<usize>)>,
+/// Number of datagrams at the beginning, `most` at most, that the kernel takes at once: all as long as the first, but the last may be
+/// shorter.
+fn alike(datagrams: &[Datagram], most: usize) -> usize {
+    let Some(each) = datagrams.first().map(|first| first.bytes.len()) else { return 0 };
+    if each == 0 {
+        return 1;
+    }
+    let most = (MOST_BYTES / each).min(most).max(1);
+    let same = datagrams.iter().take(most).take_while(|datagram| datagram.bytes.len() == each).count();
+    let is_shorter = |last: &Datagram| (1..each).contains(&last.bytes.len());
+    same + usize::from(same < most && datagrams.get(same).is_some_and(is_shorter))
 }
 
-impl<K: PartialEq> Batch<K> {
-    fn new() -> Self {
-        Self { bytes: vec![0; BUFFER].into(), at: 0, datagrams: Vec::with_capacity(BATCH) }
-    }
+#[cfg(test)]
+mod tests {
+    use tributary_proto::wire::Ecn;
 
-    fn clear(&mut self) {
-        self.datagrams.clear();
-        self.at = 0;
-    }
+    use super::*;
 
-    /// Whether the longest datagram fits, too.
-    fn has_room(&self) -> bool {
-        self.datagrams.len() < BATCH && self.bytes.len() - self.at >= LONGEST
-    }
-
-    fn push(&mut self, source: K, datagram: &[u8]) {
-        let range = self.at..self.at + datagram.len();
-        self.bytes[range.clone()].copy_from_slice(datagram);
-        self.at = range.end;
-        self.datagrams.push((source, range));
-    }
-
-    /// Receives what waits. An error without any datagram is returned.
-    fn fill(&mut self, receive: impl Fn(&mut [u8]) -> io::Result<(usize, K)>) -> io::Result<()> {
-        self.clear();
-        while self.has_room() {
-            match receive(&mut self.bytes[self.at..]) {
-                Ok((length, from)) => {
-                    self.datagrams.push((from, self.at..self.at + length));
-                    self.at += length;
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if self.datagrams.is_empty() => return Err(error),
-                Err(_) => break,
+    #[test]
+    fn datagrams_of_one_length_and_a_shorter_last_one_are_alike() {
+        for (lengths, runs) in [
+            (&[1400, 1400, 1400, 30, 1400][..], &[4, 1][..]),
+            (&[30, 1400, 1400], &[1, 2]),
+            (&[0, 0, 5, 0], &[1, 1, 1, 1]),
+            (&[65_507, 65_507, 1], &[1, 1, 1]),
+            (&[1400; 100], &[46, 46, 8]),
+            (&[10; 100], &[64, 36]),
+        ] {
+            let make = |length: &usize| Datagram { bytes: vec![0; *length].into(), ecn: Ecn::NotCapable };
+            let all: Vec<Datagram> = lengths.iter().map(make).collect();
+            let (mut rest, mut found) = (&all[..], Vec::new());
+            while !rest.is_empty() {
+                found.push(alike(rest, 64));
+                rest = &rest[found[found.len() - 1]..];
             }
+            assert_eq!(found, runs, "{lengths:?}");
+            assert_eq!(alike(&all, 1), 1);
         }
-        Ok(())
-    }
-
-    /// Runs of datagrams from one source.
-    fn runs(&self) -> impl Iterator<Item = (&K, impl Iterator<Item = &[u8]> + Clone)> {
-        self.datagrams.chunk_by(|a, b| a.0 == b.0).map(|run| {
-            let datagrams = run.iter().map(|(_, range)| &self.bytes[range.clone()]);
-            (&run[0].0, datagrams)
-        })
+        assert_eq!(alike(&[], 64), 0);
     }
 }

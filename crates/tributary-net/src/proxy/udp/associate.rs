@@ -8,12 +8,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::UdpSocket;
+use bytes::Bytes;
 
 use super::super::request::{read_datagram, write_datagram};
 use super::super::sessions::Sessions;
 use super::super::target::Head;
-use super::{Answers, Batch, FlowTable, MOST_FLOWS};
+use super::{Answers, FlowTable, MOST_FLOWS, Socket};
 use crate::destination::Destination;
 use crate::flow::Datagram;
 
@@ -23,7 +23,7 @@ const AFTER_ERROR: Duration = Duration::from_millis(20);
 /// A socket for the datagrams of one application.
 #[derive(Debug)]
 pub(in super::super) struct Association {
-    socket: Arc<UdpSocket>,
+    socket: Arc<Socket>,
     application: IpAddr,
 }
 
@@ -33,7 +33,7 @@ impl Association {
     /// # Errors
     /// The system's.
     pub(in super::super) async fn bind(local: IpAddr, application: IpAddr) -> io::Result<Self> {
-        Ok(Self { socket: Arc::new(UdpSocket::bind((local, 0)).await?), application })
+        Ok(Self { socket: Arc::new(Socket::bind((local, 0).into()).await?), application })
     }
 
     /// Where the application is to send its datagrams.
@@ -41,34 +41,30 @@ impl Association {
     /// # Errors
     /// The system's.
     pub(in super::super) fn address(&self) -> io::Result<SocketAddr> {
-        self.socket.local_addr()
+        self.socket.plain().local_addr()
     }
 
     /// Carries datagrams in both directions for ever. While there is no session they are dropped.
     pub(in super::super) async fn run(self, sessions: &Sessions) {
         let flows = FlowTable::new(MOST_FLOWS, Application(self.socket.clone()));
-        let mut batch = Batch::new();
         loop {
-            let received = match self.socket.readable().await {
-                Ok(()) => batch.fill(|buffer| self.socket.try_recv_from(buffer)),
+            let received = match self.socket.plain().readable().await {
+                Ok(()) => self.socket.receive(|batch| {
+                    let Some(session) = sessions.current() else { return };
+                    // RFC 1928 §7: from no other host.
+                    for (from, datagrams) in batch.runs().filter(|(from, _)| from.ip() == self.application) {
+                        for (to, payload) in datagrams.filter_map(read_datagram) {
+                            let source = Conversation { from, to };
+                            let head = || Head::Destination(source.to.clone()).encode();
+                            flows.send(&session, (&source, head), std::iter::once(payload));
+                        }
+                    }
+                }),
                 error => error,
             };
             if let Err(error) = received {
                 tracing::debug!(%error, "datagrams of an application");
                 tokio::time::sleep(AFTER_ERROR).await;
-                continue;
-            }
-            let Some(session) = sessions.current() else { continue };
-            for (from, datagrams) in batch.runs() {
-                // RFC 1928 §7: from no other host.
-                if from.ip() != self.application {
-                    continue;
-                }
-                for (to, payload) in datagrams.filter_map(read_datagram) {
-                    let source = Conversation { from: *from, to };
-                    let head = || Head::Destination(source.to.clone()).encode();
-                    flows.send(&session, (&source, head), std::iter::once(payload));
-                }
             }
         }
     }
@@ -88,16 +84,21 @@ impl fmt::Display for Conversation {
 }
 
 /// The application. There is no answer that says that a destination is refused.
-struct Application(Arc<UdpSocket>);
+struct Application(Arc<Socket>);
 
 impl Answers<Conversation> for Application {
     fn datagrams(&self, Conversation { from, to }: &Conversation, datagrams: &[Datagram]) {
-        let mut out = Vec::new();
+        let (mut out, mut ends) = (Vec::new(), Vec::with_capacity(datagrams.len()));
         for datagram in datagrams {
-            out.clear();
             write_datagram(&mut out, to, &datagram.bytes);
-            // A full socket buffer drops it, as the network does.
-            let _ = self.0.try_send_to(&out, *from);
+            ends.push(out.len());
         }
+        let (out, mut begin) = (Bytes::from(out), 0);
+        let answer = |(datagram, end): (&Datagram, usize)| {
+            let bytes = out.slice(std::mem::replace(&mut begin, end)..end);
+            Datagram { bytes, ecn: datagram.ecn }
+        };
+        let answers: Vec<Datagram> = datagrams.iter().zip(ends).map(answer).collect();
+        self.0.try_send(*from, &answers);
     }
 }

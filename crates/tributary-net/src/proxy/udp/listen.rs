@@ -4,18 +4,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::UdpSocket;
-
 use super::super::sessions::Sessions;
 use super::super::target::{Entrance, Head};
-use super::{Answers, Batch, FlowTable, MOST_FLOWS};
+use super::{Answers, FlowTable, MOST_FLOWS, Socket};
 use crate::flow::Datagram;
 use crate::rate_limited::RateLimited;
 
 /// A local UDP socket whose datagrams go to a target of the server.
 #[derive(Debug)]
 pub(in super::super) struct Listening {
-    socket: Arc<UdpSocket>,
+    socket: Arc<Socket>,
     head: Vec<u8>,
 }
 
@@ -25,45 +23,42 @@ impl Listening {
     /// # Errors
     /// The system's.
     pub(in super::super) async fn bind(entrance: &Entrance) -> std::io::Result<Self> {
-        let socket = Arc::new(UdpSocket::bind(entrance.address).await?);
+        let socket = Arc::new(Socket::bind(entrance.address).await?);
         Ok(Self { socket, head: Head::Target(entrance.target().cloned()).encode() })
     }
 
     /// The local address, with the port the system chose.
     pub(in super::super) fn address(&self) -> Option<SocketAddr> {
-        self.socket.local_addr().ok()
+        self.socket.plain().local_addr().ok()
     }
 
     /// Carries datagrams in both directions for ever. While there is no session they are dropped.
     pub(in super::super) async fn run(self, sessions: Arc<Sessions>) {
         let flows = FlowTable::new(MOST_FLOWS, Senders(self.socket.clone()));
-        let (mut batch, failures) = (Batch::new(), RateLimited::default());
+        let failures = RateLimited::default();
         loop {
-            let received = match self.socket.readable().await {
-                Ok(()) => batch.fill(|buffer| self.socket.try_recv_from(buffer)),
+            let received = match self.socket.plain().readable().await {
+                Ok(()) => self.socket.receive(|batch| {
+                    let Some(session) = sessions.current() else { return };
+                    for (source, datagrams) in batch.runs() {
+                        flows.send(&session, (&source, || self.head.clone()), datagrams);
+                    }
+                }),
                 error => error,
             };
             if let Err(error) = received {
                 failures.tell(|more| tracing::warn!("cannot receive datagrams: {error}{more}"));
                 tokio::time::sleep(Duration::from_millis(20)).await;
-                continue;
-            }
-            let Some(session) = sessions.current() else { continue };
-            for (source, datagrams) in batch.runs() {
-                flows.send(&session, (source, || self.head.clone()), datagrams);
             }
         }
     }
 }
 
 /// Those who send to the socket.
-struct Senders(Arc<UdpSocket>);
+struct Senders(Arc<Socket>);
 
 impl Answers<SocketAddr> for Senders {
     fn datagrams(&self, source: &SocketAddr, datagrams: &[Datagram]) {
-        for datagram in datagrams {
-            // A full socket buffer drops it, as the network does.
-            let _ = self.0.try_send_to(&datagram.bytes, *source);
-        }
+        self.0.try_send(*source, datagrams);
     }
 }

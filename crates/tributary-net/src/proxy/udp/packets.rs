@@ -4,6 +4,7 @@
 //! bytes of packets ([`tributary_tun::datagram`]), and who makes the device and its routes.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,13 +19,16 @@ use tributary_tun::{BUFFER, QUEUE, Tun, VIRTIO};
 use super::super::relay;
 use super::super::sessions::Sessions;
 use super::super::target::Head;
-use super::{Answers, Batch, FlowTable, MOST_FLOWS};
+use super::{Answers, BATCH, FlowTable, MOST_FLOWS};
 use crate::flow::Datagram;
 use crate::rate_limited::RateLimited;
 use crate::sockopt::readiness;
 
 /// Protocol number.
 const TCP: u8 = 6;
+/// Bytes of datagrams that are read from the device at once, and the longest packet's.
+const READ: usize = 256 << 10;
+const LONGEST: usize = 65_535;
 /// Time before the device is read again after an error.
 const AFTER_ERROR: Duration = Duration::from_millis(20);
 
@@ -79,11 +83,47 @@ impl Packets {
     }
 }
 
+/// Datagrams that were read at once, each with its source and destination.
+struct Batch {
+    bytes: Vec<u8>,
+    datagrams: Vec<(Ends, Range<usize>)>,
+}
+
+impl Batch {
+    fn new() -> Self {
+        Self { bytes: Vec::with_capacity(READ), datagrams: Vec::with_capacity(BATCH) }
+    }
+
+    fn clear(&mut self) {
+        self.datagrams.clear();
+        self.bytes.clear();
+    }
+
+    /// Whether another packet fits, whatever is in it.
+    fn has_room(&self) -> bool {
+        self.datagrams.len() < BATCH && READ - self.bytes.len() >= LONGEST
+    }
+
+    fn push(&mut self, ends: Ends, datagram: &[u8]) {
+        let begin = self.bytes.len();
+        self.bytes.extend_from_slice(datagram);
+        self.datagrams.push((ends, begin..self.bytes.len()));
+    }
+
+    /// Runs of datagrams of one flow.
+    fn runs(&self) -> impl Iterator<Item = (&Ends, impl Iterator<Item = &[u8]> + Clone)> {
+        self.datagrams.chunk_by(|a, b| a.0 == b.0).map(|run| {
+            let datagrams = run.iter().map(|(_, range)| &self.bytes[range.clone()]);
+            (&run[0].0, datagrams)
+        })
+    }
+}
+
 /// Takes what waits in a device.
 struct Waiting {
     frame: Vec<u8>,
     reader: PacketReader,
-    batch: Batch<Ends>,
+    batch: Batch,
     began: Instant,
     not_redirected: RateLimited,
 }

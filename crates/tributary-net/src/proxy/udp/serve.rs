@@ -7,7 +7,7 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tributary_proto::wire::Ecn;
 
-use super::{BATCH, Batch, Used};
+use super::{BATCH, Socket, Used};
 use crate::flow::Flow;
 use crate::proxy::throttle::{Throttle, Way};
 
@@ -22,11 +22,11 @@ pub(in super::super) async fn serve(
 ) -> io::Result<()> {
     let any: SocketAddr =
         if target.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
-    let socket = UdpSocket::bind(any).await?;
-    socket.connect(target).await?;
+    let socket = Socket::bind(any).await?;
+    socket.plain().connect(target).await?;
     let used = Used::new();
     tokio::select! {
-        ended = outward(flow, &socket, &used, throttle) => ended,
+        ended = outward(flow, (&socket, target), &used, throttle) => ended,
         ended = inward(flow, &socket, &used, throttle) => ended,
         () = used.idle() => Ok(()),
     }
@@ -34,57 +34,43 @@ pub(in super::super) async fn serve(
 
 async fn outward(
     flow: &Flow,
-    socket: &UdpSocket,
+    (socket, target): (&Socket, SocketAddr),
     used: &Used,
     throttle: Option<&Throttle>,
 ) -> io::Result<()> {
-    let mut batch = Vec::with_capacity(BATCH);
+    let mut batch = Vec::new();
     while let Ok(1..) = flow.recv_datagrams(&mut batch, BATCH).await {
         used.now();
-        for datagram in batch.drain(..) {
-            if throttle.is_some_and(|throttle| !throttle.admits(Way::FromClient, datagram.bytes.len())) {
-                continue;
-            }
-            let sent = match socket.try_send(&datagram.bytes) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => socket.send(&datagram.bytes).await,
-                sent => sent,
-            };
-            match sent {
-                // The answer to an earlier one.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Err(error),
-                // Refused by the network, and lost.
-                Err(error) => tracing::debug!(%error, "a datagram to a target"),
-                Ok(_) => {}
-            }
+        if let Some(throttle) = throttle {
+            batch.retain(|datagram| throttle.admits(Way::FromClient, datagram.bytes.len()));
         }
+        socket.send(target, &batch).await?;
+        batch.clear();
     }
     Ok(())
 }
 
-async fn inward(flow: &Flow, socket: &UdpSocket, used: &Used, throttle: Option<&Throttle>) -> io::Result<()> {
-    let mut batch = Batch::new();
-    loop {
-        let ready = socket.ready(Interest::READABLE | Interest::ERROR).await?;
+async fn inward(flow: &Flow, socket: &Socket, used: &Used, throttle: Option<&Throttle>) -> io::Result<()> {
+    let is_admitted =
+        |datagram: &&[u8]| throttle.is_none_or(|throttle| throttle.admits(Way::ToClient, datagram.len()));
+    let mut is_open = true;
+    while is_open {
+        let ready = socket.plain().ready(Interest::READABLE | Interest::ERROR).await?;
         if ready.is_error() {
-            refusal(socket)?;
+            refusal(socket.plain())?;
         }
-        match batch.fill(|buffer| Ok((socket.try_recv(buffer)?, ()))) {
+        let received = socket.receive(|batch| {
+            used.now();
+            let datagrams = batch.runs().flat_map(|(_, datagrams)| datagrams).filter(is_admitted);
+            is_open = flow.send_datagrams(datagrams.map(|datagram| (datagram, Ecn::NotCapable))).is_ok();
+        });
+        match received {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Err(error),
             Err(error) => tracing::debug!(%error, "a target's datagrams"),
             Ok(()) => {}
         }
-        for (_, datagrams) in batch.runs() {
-            used.now();
-            let is_admitted = |datagram: &&[u8]| {
-                throttle.is_none_or(|throttle| throttle.admits(Way::ToClient, datagram.len()))
-            };
-            let datagrams: Vec<_> = datagrams.filter(is_admitted).collect();
-            if flow.send_datagrams(datagrams.into_iter().map(|datagram| (datagram, Ecn::NotCapable))).is_err()
-            {
-                return Ok(());
-            }
-        }
     }
+    Ok(())
 }
 
 /// The error of an earlier datagram, if it says that nothing listens at the target.

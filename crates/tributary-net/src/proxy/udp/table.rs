@@ -136,7 +136,7 @@ async fn receive<K: Clone + Ord + Display + Send + 'static>(
     source: K,
     (flow, used): (Arc<Flow>, Arc<Used>),
 ) {
-    let mut batch = Vec::with_capacity(BATCH);
+    let mut batch = Vec::new();
     loop {
         let received = tokio::select! {
             received = flow.recv_datagrams(&mut batch, BATCH) => received,
