@@ -29,6 +29,7 @@ use tributary_video::head::Format;
   tributary-lab reproduce ows --quick
   tributary-lab reproduce ows --tiled clip-a --tiled clip-b --heads jin22:traces --out ows
   tributary-lab reproduce ows --quick --json
+  tributary-lab reproduce ows --quick --load 1,2,4,6,8
   tributary-lab reproduce ows --quick --add-scenarios scenarios/traces/car-*.toml
   tributary-lab reproduce ows --quick --page docs/reproductions/ows.md --part 'Drawn clips'
   tributary-lab reproduce ows --world emu --quick --tiled tiles --heads jin22:traces")]
@@ -45,18 +46,16 @@ pub(crate) struct OwsArguments {
     /// Recorded head movement, FORMAT:FOLDER; formats: nasrabadi19, jin22, wu17, plain
     #[arg(long)]
     pub(crate) heads: Option<String>,
-    /// Viewings per clip and scene [default: 36, quick 6; emulator: 3, quick 1]
+    /// Viewings per clip and scene [default: 12, quick 2; emulator: 3, quick 1]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=9999))]
     pub(crate) viewings: Option<u16>,
-    /// Viewings per clip and scene with the other allocators, for comparison [default: 12, quick 2]
-    #[arg(long)]
-    pub(crate) aside: Option<u16>,
     /// GoPs per viewing; the first two are not counted
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(STARTING as i64 + 1..=40))]
     pub(crate) gops: u16,
-    /// Bytes of the finest quality relative to the capacity of both radios in line of sight; simulator only
-    #[arg(long, default_value_t = 2.0, value_parser = load)]
-    pub(crate) load: f64,
+    /// Bytes of the finest quality relative to the capacity of both radios in line of sight; simulator only. With several,
+    /// the gain over FIX on MPTCP at each load is measured instead of everything at one
+    #[arg(long, default_values_t = [2.0], value_parser = load, value_delimiter = ',')]
+    pub(crate) load: Vec<f64>,
     /// Networks in addition to the paper's: names of scenarios, or files; simulator only. The finest quality has --load times
     /// the network's mean capacity. Each network is one run, and intervals are over the networks
     #[arg(long, value_name = "SCENARIO", num_args = 1.., value_delimiter = ',')]
@@ -93,6 +92,9 @@ pub(crate) fn run(arguments: &OwsArguments) -> Result<ExitCode> {
     if world == World::Emu && !arguments.add_scenarios.is_empty() {
         bail!("--add-scenarios is for the simulator only; leave out --world emu");
     }
+    if arguments.load.len() > 1 && (world == World::Emu || !arguments.add_scenarios.is_empty()) {
+        bail!("several loads are for the paper's simulated conditions; give one --load");
+    }
     let beside = arguments.documentation.open()?;
     if world == World::Emu {
         tributary_emu::isolate()?;
@@ -105,20 +107,19 @@ pub(crate) fn run(arguments: &OwsArguments) -> Result<ExitCode> {
         }
         _ => arguments.tiled.clone(),
     };
-    let (viewings, aside) = match (world, arguments.quick) {
-        (World::Sim, false) => (36, 12),
-        (World::Sim, true) => (6, 2),
-        (World::Emu, false) => (3, 0),
-        (World::Emu, true) => (1, 0),
+    let viewings = match (world, arguments.quick) {
+        (World::Sim, false) => 12,
+        (World::Sim, true) => 2,
+        (World::Emu, false) => 3,
+        (World::Emu, true) => 1,
     };
     let settings = Settings {
         world,
         tiled,
         heads,
         viewings: arguments.viewings.map_or(viewings, u32::from),
-        aside: arguments.aside.map_or(aside, u32::from),
         gops: usize::from(arguments.gops),
-        load: arguments.load,
+        loads: arguments.load.clone(),
         networks: arguments.add_scenarios.clone(),
         jobs: arguments.jobs,
         resume: arguments.resume,

@@ -24,6 +24,7 @@ use tributary_player::abr::Ladder;
 use tributary_player::dash::LADDER;
 use tributary_player::dash::play::{Counting, Qoe, Settings, Title};
 use tributary_player::engine;
+use tributary_proto::scheduler;
 use tributary_report::stats;
 use tributary_sim::run::{DashOutcome, SimRun, TcpEra, TransportName};
 use tributary_sim::workload::dash::{Bandwidth, Control, DashSpec, Download};
@@ -275,11 +276,11 @@ fn setting(cell: &Cell) -> Result<Setting, CellError> {
         "quic-half" => (false, "quic", "quic-cubic"),
         "quic-second" => (false, "quic", "quic-cubic"),
         "mpquic" => (false, "mpquic", "quic-cubic"),
-        "fbdt" | "fbdt-in-order" => (false, "fbdt", "cubic"),
-        "min-rtt" => (false, "min-rtt", "cubic"),
+        "fbdt-in-order" => (false, "fbdt", "cubic"),
+        scheduler if scheduler::is_known(scheduler) => (false, scheduler, "cubic"),
         _ => {
             let known = "tcp, quic, quic-half, quic-second, mptcp, mp-sptcp, engine-paper, engine, engine-more, \
-                         mpquic, fbdt, fbdt-in-order or min-rtt";
+                         mpquic, fbdt-in-order or a session's scheduler such as fbdt";
             return Err(cell.refused("transport", known));
         }
     };

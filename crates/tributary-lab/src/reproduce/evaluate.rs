@@ -267,6 +267,7 @@ fn apply(statistic: Statistic, sample: &[f64]) -> Option<f64> {
             largest.sort_by(|a, b| b.total_cmp(a));
             stats::mean(&largest[..largest.len().div_ceil(20)])
         }
+        Statistic::Variance => stats::deviation(sample).map(|deviation| deviation * deviation),
     }
 }
 

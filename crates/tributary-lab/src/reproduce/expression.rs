@@ -2,8 +2,8 @@
 //!
 //! Example: `mean(fbdt.goodput / (wifi.goodput + wigig.goodput))` forms the ratio for each seed and takes the mean
 //! over the seeds. `SUBJECT.METRIC` is one number, or a series of numbers, for each run. Arithmetic works run by run
-//! and, on series, item by item. A statistic of one argument (`mean`, `median`, `min`, `max`, `p1` … `p99`, `worst5`)
-//! computes one number from all runs; with the prefix `run_`, one number for each run. `min` and `max` of two
+//! and, on series, item by item. A statistic of one argument (`mean`, `median`, `min`, `max`, `p1` … `p99`, `worst5`,
+//! `variance`) computes one number from all runs; with the prefix `run_`, one number for each run. `min` and `max` of two
 //! arguments compare item by item. Parses only; values come from [`super::evaluate`].
 
 use thiserror::Error;
@@ -43,6 +43,8 @@ pub enum Statistic {
     Percentile(f64),
     /// Mean of the largest 5 % of the sample, at least one item.
     Worst5,
+    /// Square of the standard deviation of the sample.
+    Variance,
 }
 
 /// A function of one item.
@@ -244,8 +246,8 @@ impl<'a> Parser<'a> {
             None => {
                 self.at = start;
                 Err(self.refuse(
-                    "unknown function; known: mean, median, min, max, p1 … p99, worst5, the same with the prefix \
-                     run_, abs, psnr",
+                    "unknown function; known: mean, median, min, max, p1 … p99, worst5, variance, the same with the \
+                     prefix run_, abs, psnr",
                 ))
             }
         }
@@ -259,6 +261,7 @@ fn statistic(name: &str) -> Option<Statistic> {
         "min" => Statistic::Minimum,
         "max" => Statistic::Maximum,
         "worst5" => Statistic::Worst5,
+        "variance" => Statistic::Variance,
         _ => {
             let percent: u8 = name.strip_prefix('p')?.parse().ok()?;
             return (1..=99).contains(&percent).then(|| Statistic::Percentile(percent.into()));

@@ -179,8 +179,6 @@ pub enum Repeat {
     /// The user's number.
     #[default]
     All,
-    /// The user's number for cells without a main claim.
-    Aside,
     /// The file's number, because nothing in the matrix is random.
     Once,
 }
@@ -223,8 +221,6 @@ pub struct Selection {
     pub queue: Option<String>,
     /// Seeds of every cell.
     pub seeds: Option<u32>,
-    /// Number of seeds of cells without a main claim; may be 0.
-    pub aside: Option<u32>,
     /// Seconds of every run.
     pub seconds: Option<u32>,
     /// Whether to use the held-back seeds.
@@ -330,7 +326,6 @@ impl Matrix {
     fn seeds(&self, chosen: &Selection) -> Vec<u64> {
         let count = match self.repeat {
             Repeat::All => chosen.seeds,
-            Repeat::Aside => chosen.aside,
             Repeat::Once => None,
         };
         match count {

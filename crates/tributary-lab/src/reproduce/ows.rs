@@ -43,6 +43,8 @@ use scene::Scene;
 
 /// The paper's data.
 const PAPER: &str = include_str!("../../papers/ows.toml");
+/// The same pair of schemes at several loads.
+const LOADS: &str = include_str!("../../papers/ows-load.toml");
 
 /// Settings of the reproduction.
 #[derive(Clone, Debug)]
@@ -55,13 +57,12 @@ pub struct Settings {
     pub heads: Option<(Format, PathBuf)>,
     /// Viewings of each clip in each scene.
     pub viewings: u32,
-    /// Viewings of each clip that are also run with the allocators without a main claim.
-    pub aside: u32,
     /// GoPs of a viewing, [`STARTING`] included.
     pub gops: usize,
     /// Bytes of the finest quality relative to the capacity of both radios in line of sight; in an added network
-    /// relative to its mean capacity. Live viewings use the tiles unchanged.
-    pub load: f64,
+    /// relative to its mean capacity. Live viewings use the tiles unchanged. With several loads, the gain at each is
+    /// measured instead of everything at one (simulator only).
+    pub loads: Vec<f64>,
     /// Networks in addition to the paper's radio conditions: names of scenarios, or files; simulator only.
     pub networks: Vec<String>,
     /// Parallel viewings; `None`: one per core.
@@ -111,6 +112,9 @@ pub enum OwsError {
     /// The runner failed.
     #[error(transparent)]
     Reproduce(#[from] ReproduceError),
+    /// No load is given, or several for live viewings.
+    #[error("give one load; the simulator also takes several")]
+    Loads,
     /// The viewings are too short to be measured.
     #[error("{gops} GoPs; the first {STARTING} are not counted, so at least {} are needed", STARTING + 1)]
     Short {
@@ -144,19 +148,19 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Reproduced, Ow
     if settings.gops <= STARTING {
         return Err(OwsError::Short { gops: settings.gops });
     }
-    let clips = clips(settings)?;
+    if settings.loads.is_empty() || settings.world == World::Emu && settings.loads.len() > 1 {
+        return Err(OwsError::Loads);
+    }
+    let at = |load: &f64| Ok((load.to_string(), clips(settings, *load)?));
+    let loads = settings.loads.iter().map(at).collect::<Result<Vec<_>, OwsError>>()?;
     let audiences = match &settings.heads {
         Some((format, folder)) => Audience::read(format, folder)?,
         None => Audience::generated(),
     };
-    let paper = paper(&clips, settings)?;
-    let viewings = Viewings::new(settings, clips, &audiences)?;
-    let selection = Selection {
-        world: settings.world,
-        seeds: Some(settings.viewings),
-        aside: Some(settings.aside.min(settings.viewings)),
-        ..Selection::default()
-    };
+    let paper = paper(&loads[0].1, settings)?;
+    let viewings = Viewings::new(settings, loads, &audiences)?;
+    let selection =
+        Selection { world: settings.world, seeds: Some(settings.viewings), ..Selection::default() };
     let runner = super::Settings {
         selection,
         directory: settings.directory.clone(),
@@ -176,7 +180,10 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Reproduced, Ow
 
 /// The paper with the names of the clips and of the added networks filled in.
 fn paper(clips: &[Arc<Clip>], settings: &Settings) -> Result<Paper, OwsError> {
-    let mut paper = Paper::parse(PAPER, "scenarios/papers/ows.toml")?;
+    let mut paper = match settings.loads.len() {
+        1 => Paper::parse(PAPER, "scenarios/papers/ows.toml")?,
+        _ => Paper::parse(LOADS, "scenarios/papers/ows-load.toml")?,
+    };
     let names = |of: &dyn Fn(&ClipInfo) -> bool| -> Vec<String> {
         clips.iter().filter(|clip| of(&clip.info)).map(|clip| clip.info.name.clone()).collect()
     };
@@ -184,6 +191,7 @@ fn paper(clips: &[Arc<Clip>], settings: &Settings) -> Result<Paper, OwsError> {
     if let Some(twice) = all.iter().enumerate().find(|(at, name)| all[..*at].contains(name)) {
         return Err(OwsError::SameName(twice.1.clone()));
     }
+    paper.fill("load", "all", &settings.loads.iter().map(f64::to_string).collect::<Vec<_>>());
     paper.fill("clip", "first", &all[..1]);
     paper.fill("clip", "all", &all);
     paper.fill("clip", "moving", &names(&|info| info.moving));
@@ -196,8 +204,8 @@ fn paper(clips: &[Arc<Clip>], settings: &Settings) -> Result<Paper, OwsError> {
     Ok(paper)
 }
 
-fn clips(settings: &Settings) -> Result<Vec<Arc<Clip>>, OwsError> {
-    let bytes = settings.load * scene::full_rate()?;
+fn clips(settings: &Settings, load: f64) -> Result<Vec<Arc<Clip>>, OwsError> {
+    let bytes = load * scene::full_rate()?;
     let clips = if settings.tiled.is_empty() {
         Clip::drawn(bytes)?
     } else {
@@ -247,7 +255,7 @@ fn describe(
         let text = format!(
             "{}; the finest quality has {} times a network's mean capacity, and the assumed rate is scaled alike; a viewing starts anywhere in it; one viewing of each clip, another one in each network",
             settings.networks.len(),
-            settings.load
+            settings.loads[0]
         );
         set("added networks", text);
     }

@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tributary_types::Bitrate;
 use tributary_video::allocation::{self, ArrivalOrder, Capacity, GopProblem, Settings, TileChoice};
 use tributary_video::metrics::{MOST_DB, psnr_db};
 use tributary_video::prediction::TileOutlook;
@@ -20,12 +21,11 @@ type Outlook = Arc<Vec<Vec<TileOutlook>>>;
 /// Outlooks by clip and viewing.
 pub(super) type Outlooks = Mutex<BTreeMap<(String, usize), Outlook>>;
 
-/// Viewport PSNR in dB, mean over the GoPs of a viewing, with a known capacity: `share` of both radios' capacity in
-/// line of sight.
-pub(super) fn quality(task: &Task, share: f64, outlooks: &Outlooks) -> Result<f64, OwsError> {
+/// Viewport PSNR in dB, mean over the GoPs of a viewing, with a known capacity: `rate`.
+pub(super) fn quality(task: &Task, rate: Bitrate, outlooks: &Outlooks) -> Result<f64, OwsError> {
     let (clip, outlook) = (&task.clip, outlook(task, outlooks)?);
     let allocator = allocation::create(&task.allocator, Settings::default())?;
-    let bytes = share * super::scene::full_rate()? * clip.gop_s();
+    let bytes = rate.as_bps() as f64 / 8.0 * clip.gop_s();
     let (mut sum, mut count) = (0.0, 0.0);
     for (gop, views) in task.watched.views.iter().enumerate() {
         let at = clip.at(task.watched.first + gop);

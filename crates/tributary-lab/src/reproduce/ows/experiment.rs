@@ -17,6 +17,7 @@ use super::audience::{Audience, Stage, Watched};
 use super::clip::Clip;
 use super::curve::{self, Outlooks};
 use super::scene::{self, Scene};
+use super::variant;
 use super::viewing::{Task, UPDATED};
 use super::{OwsError, Settings, eyes, live};
 use crate::reproduce::matrix::{Cell, CellError, failed};
@@ -27,7 +28,7 @@ use crate::store::key;
 use tributary_stream::viewing::ViewerConfig;
 
 /// The metrics.
-const METRICS: [Metric; 15] = [
+const METRICS: [Metric; 16] = [
     Metric::new("quality", "dB", "mean of the viewport's PSNR"),
     Metric::new("errors", "", "mean squared error in the viewport of each GoP"),
     Metric::new("gop_quality", "dB", "PSNR in the viewport of each GoP, at most 100"),
@@ -39,6 +40,7 @@ const METRICS: [Metric; 15] = [
         "s",
         "time from a tile's coming into view until it is as good as the others; 0 if none came into view",
     ),
+    Metric::new("budget", "MB", "mean capacity with which a GoP is planned first; simulator only"),
     Metric::new("first_late", "%", "late share of the viewport in the first GoP"),
     Metric::new("connecting", "ms", "time from the first packet to the first request"),
     Metric::new("start_up", "RTT", "time to the first picture less one GoP; emulator only"),
@@ -55,7 +57,8 @@ const METRICS: [Metric; 15] = [
 
 /// Clips and their viewers.
 pub(super) struct Viewings {
-    clips: Vec<Arc<Clip>>,
+    /// The clips at each load, by its label. Cells without a load have the first.
+    loads: Vec<(String, Vec<Arc<Clip>>)>,
     /// Viewers of each clip, viewing by viewing.
     watched: Vec<Vec<Arc<Watched>>>,
     assumed: Bitrate,
@@ -78,11 +81,12 @@ struct Network {
 impl Viewings {
     pub(super) fn new(
         settings: &Settings,
-        clips: Vec<Arc<Clip>>,
+        loads: Vec<(String, Vec<Arc<Clip>>)>,
         audiences: &[Audience],
     ) -> Result<Self, OwsError> {
+        let clips = &loads[0].1;
         let mut watched = Vec::new();
-        for clip in &clips {
+        for clip in clips {
             let grid = clip.table().layout().grid;
             let stages = audiences.iter().map(|audience| audience.before(grid, clip.gop_s()));
             let stages: Vec<Stage<'_>> = stages.collect::<Result<_, _>>()?;
@@ -101,7 +105,7 @@ impl Viewings {
         }
         let tables: Vec<_> = clips.iter().map(|clip| clip.table()).collect();
         let tables = key::of(&format!("{tables:?}"));
-        let identity = format!("{tables} {:?} {} {}", settings.heads, settings.gops, settings.load);
+        let identity = format!("{tables} {:?} {} {}", settings.heads, settings.gops, loads[0].0);
         let assumed = match settings.world {
             World::Sim => scene::assumed()?,
             World::Emu => ViewerConfig::default().assumed,
@@ -115,16 +119,16 @@ impl Viewings {
             Ok::<Network, OwsError>(Network { scene, clips, assumed })
         };
         let networks = settings.networks.iter().map(network).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { clips, watched, assumed, networks, outlooks: Outlooks::default(), identity })
+        Ok(Self { loads, watched, assumed, networks, outlooks: Outlooks::default(), identity })
     }
 
     pub(super) fn clips(&self) -> &[Arc<Clip>] {
-        &self.clips
+        &self.loads[0].1
     }
 
     /// Pictures of the first viewing of a clip with tiles on disk, in deep fades: baseline, product, original.
     pub(super) fn moment(&self) -> (Vec<Media>, Option<String>) {
-        let Some(clip) = self.clips.iter().position(|clip| clip.directory().is_some()) else {
+        let Some(clip) = self.clips().iter().position(|clip| clip.directory().is_some()) else {
             return Default::default();
         };
         let Ok(scene) = Scene::condition("deep-fade").map(Arc::new) else { return Default::default() };
@@ -147,7 +151,7 @@ impl Viewings {
 
     fn task_of(&self, scene: &Arc<Scene>, clip: usize, viewing: usize) -> Task {
         Task {
-            clip: self.clips[clip].clone(),
+            clip: self.clips()[clip].clone(),
             viewing,
             watched: self.watched[clip][viewing].clone(),
             scene: scene.clone(),
@@ -170,8 +174,8 @@ impl Viewings {
 
     fn task(&self, cell: &Cell) -> Result<Task, CellError> {
         let named = |clip: &Arc<Clip>| clip.info.name == cell.label("clip");
-        let clip = self.clips.iter().position(named).ok_or_else(|| {
-            let known: Vec<&str> = self.clips.iter().map(|clip| clip.info.name.as_str()).collect();
+        let clip = self.clips().iter().position(named).ok_or_else(|| {
+            let known: Vec<&str> = self.clips().iter().map(|clip| clip.info.name.as_str()).collect();
             cell.refused("clip", &format!("one of {}", known.join(", ")))
         })?;
         let last = self.watched[clip].len() - self.networks.len().saturating_sub(1);
@@ -183,7 +187,11 @@ impl Viewings {
             _ => return Err(cell.refused("concealment", "freeze or black")),
         };
         let (transport, allocator) = (cell.label("transport").to_owned(), cell.label("allocator").to_owned());
-        let task = self.task_in(cell.label("scenario"), clip, viewing).map_err(failed)?;
+        let mut task = self.task_in(cell.label("scenario"), clip, viewing).map_err(failed)?;
+        if !cell.label("load").is_empty() {
+            let at_load = self.loads.iter().find(|(load, _)| load == cell.label("load"));
+            task.clip = at_load.ok_or_else(|| cell.refused("load", "one of --load"))?.1[clip].clone();
+        }
         Ok(Task { transport, allocator, concealment, ..task })
     }
 }
@@ -211,7 +219,7 @@ impl Experiment for Viewings {
         if task.transport == CERTAIN {
             capacity(cell)?;
         }
-        if task.allocator != CONNECTING {
+        if task.allocator != CONNECTING && !variant::NAMES.contains(&task.allocator.as_str()) {
             task.planner(&task.allocator, Duration::ZERO).map_err(failed)?;
         }
         Ok(())
@@ -240,12 +248,12 @@ const CERTAIN: &str = "certain";
 /// The allocator of a cell that measures only the connection time.
 const CONNECTING: &str = "connecting";
 
-/// A capacity such as `25 %`, as a share.
-fn capacity(cell: &Cell) -> Result<f64, CellError> {
-    let text = cell.label("capacity");
-    let percent = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
-    let percent = percent.filter(|percent| (0.0..=1e4).contains(percent));
-    percent.map(|percent| percent / 100.0).ok_or_else(|| cell.refused("capacity", "a share such as 25 %"))
+/// A capacity such as `155 Mbit/s`.
+fn capacity(cell: &Cell) -> Result<Bitrate, CellError> {
+    let number = cell.label("capacity").strip_suffix("Mbit/s");
+    let number = number.and_then(|number| number.trim().parse::<u32>().ok());
+    let rate = number.map(|mbps| Bitrate::from_bps(u64::from(mbps) * 1_000_000));
+    rate.ok_or_else(|| cell.refused("capacity", "a rate such as 155 Mbit/s, in whole Mbit/s"))
 }
 
 /// Time for the transport to connect, before the client can request the start.

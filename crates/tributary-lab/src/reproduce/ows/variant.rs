@@ -22,13 +22,32 @@ pub const FIX_KNOWN: &str = "fix-known";
 /// `ows` that knows it too.
 pub const OWS_KNOWN: &str = "ows-known";
 
-/// The variant of this name; `known` is what the links carry in each GoP, bytes. `None`: not a variant.
+/// `fix` with the capacity that a player over MPTCP measures in the same viewing. Over another transport it shows whether
+/// that one carries the same plans as well, whatever is measured over it.
+pub const FIX_AS_MPTCP: &str = "fix-as-mptcp";
+/// The reverse: with the capacity that is measured over `fbdt`.
+pub const FIX_AS_FBDT: &str = "fix-as-fbdt";
+
+/// Names of the variants.
+pub const NAMES: [&str; 7] =
+    [BY_GAIN, BY_WEIGHT, FIX_UPDATED, FIX_KNOWN, OWS_KNOWN, FIX_AS_MPTCP, FIX_AS_FBDT];
+
+/// Where the capacity of each GoP comes from, if not from the player's own measurements.
+#[derive(Clone, Copy, Debug)]
+pub enum Budgets {
+    /// What the links carry.
+    Links,
+    /// What a player with `fix` measures over this transport.
+    Measured(&'static str),
+}
+
+/// The variant of this name; `budgets` returns the capacity of each GoP, bytes. `None`: not a variant.
 ///
 /// # Errors
-/// Those of `known`.
+/// Those of `budgets`.
 pub fn create(
     name: &str,
-    known: impl FnOnce() -> Result<Vec<f64>, OwsError>,
+    budgets: impl FnOnce(Budgets) -> Result<Vec<f64>, OwsError>,
 ) -> Result<Option<Box<dyn Allocator>>, OwsError> {
     let product = |name| tiled::allocator(name, 1, false);
     let variant = |name, inner, change| Box::new(Variant { name, inner, change });
@@ -36,8 +55,14 @@ pub fn create(
         BY_GAIN => variant(BY_GAIN, product("fix-q")?, Change::Order),
         BY_WEIGHT => variant(BY_WEIGHT, product("fix-q")?, Change::WeightsAndOrder),
         FIX_UPDATED => variant(FIX_UPDATED, product("fix")?, Change::HeldTilesAreFree),
-        FIX_KNOWN => variant(FIX_KNOWN, product("fix")?, Change::known(known()?)),
-        OWS_KNOWN => variant(OWS_KNOWN, product("ows")?, Change::known(known()?)),
+        FIX_KNOWN => variant(FIX_KNOWN, product("fix")?, Change::known(budgets(Budgets::Links)?)),
+        OWS_KNOWN => variant(OWS_KNOWN, product("ows")?, Change::known(budgets(Budgets::Links)?)),
+        FIX_AS_MPTCP => {
+            variant(FIX_AS_MPTCP, product("fix")?, Change::known(budgets(Budgets::Measured("mptcp"))?))
+        }
+        FIX_AS_FBDT => {
+            variant(FIX_AS_FBDT, product("fix")?, Change::known(budgets(Budgets::Measured("fbdt"))?))
+        }
         _ => return Ok(None),
     }))
 }
@@ -137,7 +162,7 @@ mod tests {
     }
 
     fn choices(name: &str, known: f64, problem: &GopProblem) -> Vec<usize> {
-        let variant = create(name, || Ok(vec![known])).unwrap().unwrap();
+        let variant = create(name, |_| Ok(vec![known])).unwrap().unwrap();
         assert_eq!(variant.name(), name);
         variant.allocate(problem).choices.into_iter().flatten().collect()
     }
@@ -155,7 +180,9 @@ mod tests {
         assert_eq!(choices(FIX_KNOWN, 20.0, &problem), [2, 2]);
         assert_eq!(choices(FIX_KNOWN, 200.0, &problem), [0, 0]);
         assert_eq!(choices(OWS_KNOWN, 200.0, &problem), [0, 0]);
-        let each = create(FIX_KNOWN, || Ok(vec![200.0, 20.0])).unwrap().unwrap();
+        assert_eq!(choices(FIX_AS_MPTCP, 200.0, &problem), [0, 0]);
+        assert_eq!(choices(FIX_AS_FBDT, 20.0, &problem), [2, 2]);
+        let each = create(FIX_KNOWN, |_| Ok(vec![200.0, 20.0])).unwrap().unwrap();
         assert_eq!([0, 1, 2].map(|_| each.allocate(&problem).choices[0]), [Some(0), Some(2), Some(2)]);
     }
 
@@ -164,6 +191,6 @@ mod tests {
         // Both are held in 50 bytes: the capacity suffices for one finer quality.
         assert_eq!(choices(FIX_UPDATED, 0.0, &problem(4.0, 100.0)), [1, 0]);
         assert_eq!(choices(FIX_UPDATED, 0.0, &problem(300.0, 60.0)), [2, 1]);
-        assert!(create("fix", || Ok(Vec::new())).unwrap().is_none());
+        assert!(create("fix", |_| Ok(Vec::new())).unwrap().is_none());
     }
 }

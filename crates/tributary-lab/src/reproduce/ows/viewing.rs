@@ -18,7 +18,7 @@ use super::audience::Watched;
 use super::clip::Clip;
 use super::motion::{self, STARTING};
 use super::scene::{self, Scene};
-use super::variant::{self, FIX_UPDATED};
+use super::variant::{self, Budgets, FIX_UPDATED};
 use crate::reproduce::sample::Sample;
 
 /// `ows` as in the product: each GoP is planned again while it is sent. Other allocators, except [`FIX_UPDATED`], plan a GoP once.
@@ -71,17 +71,24 @@ pub(super) struct Shown {
 
 impl Task {
     pub fn run(&self) -> Result<Sample, OwsError> {
-        let shown = self.shown()?;
+        let record = self.viewed()?;
+        let shown = self.composed(&record);
         let errors: Vec<&[f64]> = shown.iter().map(|shown| shown.errors.as_slice()).collect();
         let to_quality_gops = motion::to_quality(&errors, &self.watched.views[..errors.len()]);
         let mut sample = self.report(&shown.iter().map(|shown| shown.seen).collect::<Vec<_>>())?;
         sample.set("to_quality", Some(to_quality_gops.unwrap_or(0.0) * self.clip.gop_s()));
+        let budgets = record.slots.iter().skip(STARTING).map(|slot| slot.capacity_mean);
+        sample.set("budget", Some(budgets.sum::<f64>() / (record.slots.len() - STARTING) as f64 / 1e6));
         Ok(sample)
     }
 
     /// Settings of the player's plans, with the allocator `name`, for a viewing that is started at `from`.
     pub fn planner(&self, name: &str, from: Duration) -> Result<Planner, OwsError> {
-        let allocator = match variant::create(name, || self.carried(from))? {
+        let budgets = |from_where| match from_where {
+            Budgets::Links => self.carried(from),
+            Budgets::Measured(transport) => self.measured(transport, from),
+        };
+        let allocator = match variant::create(name, budgets)? {
             Some(variant) => variant,
             None if name == UPDATED => tiled::allocator("ows", plans(name), false)?,
             None => tiled::allocator(name, plans(name), false)?,
@@ -103,6 +110,12 @@ impl Task {
         Ok((0..gops).map(|slot| TILE_SHARE * all(slot)).collect())
     }
 
+    /// The mean capacity with which FIX plans each GoP of the same viewing over `transport`, bytes.
+    fn measured(&self, transport: &str, from: Duration) -> Result<Vec<f64>, OwsError> {
+        let task = Self { transport: transport.to_owned(), allocator: "fix".to_owned(), ..self.clone() };
+        Ok(task.outcome(from)?.record.slots.iter().map(|slot| slot.capacity_mean).collect())
+    }
+
     /// Runs the viewing. It starts `from` after the first packet, or when the connection is up, if that is later.
     pub fn outcome(&self, from: Duration) -> Result<TiledOutcome, OwsError> {
         let clip = &self.clip;
@@ -120,9 +133,14 @@ impl Task {
 
     /// The viewing, GoP by GoP.
     pub fn shown(&self) -> Result<Vec<Shown>, OwsError> {
+        Ok(self.composed(&self.viewed()?))
+    }
+
+    /// The player's record of the viewing.
+    fn viewed(&self) -> Result<TiledRecord, OwsError> {
         let within = self.scene.starts_within(self.length());
         let from = within.mul_f64(Rng::new(self.viewing as u64).child("start").uniform());
-        Ok(self.composed(&self.outcome(from)?.record))
+        Ok(self.outcome(from)?.record)
     }
 
     /// Length of all GoPs, seconds.
