@@ -144,7 +144,7 @@ fn the_decision_engines_file_is_measured_judged_and_drawn_the_same_each_time() {
         ..Selection::default()
     };
     let outcome = twice(&paper, &selection);
-    assert_eq!(outcome.samples.len(), 11 * 6);
+    assert_eq!(outcome.samples.len(), 14 * 6);
     for sample in &outcome.samples {
         let one = |name: &str| sample.metrics[name][0];
         assert!(one("start_up") > 0.1 && one("efficiency") < 100.0, "{sample:?}");
