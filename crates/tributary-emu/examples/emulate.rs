@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         [] => return Err("usage: emulate SCENARIO [--server SHELL-COMMAND] COMMAND…".into()),
     };
     let command: Vec<OsString> = command.iter().map(OsString::from).collect();
-    let run = run_command(&Scenario::find(scenario)?, &command, server)?;
+    let run = run_command(&Scenario::find(scenario)?, &command, server, None)?;
     eprintln!("{}", run.audit);
     std::process::exit(run.code);
 }

@@ -4,8 +4,9 @@
 //! timers fired. *Ingress*: how long a turn of the loop took (an upper bound of the time that a packet waited
 //! unread), how full read batches were, and drops in the devices' rings.
 
+use crate::forward::ForwarderRecord;
 use crate::histogram::{Histogram, Percentiles};
-use crate::log::{LinkLog, direction_of};
+use crate::log::direction_of;
 use core::time::Duration;
 use serde::Serialize;
 use std::io;
@@ -149,20 +150,19 @@ pub enum Verdict {
 }
 
 impl Audit {
-    pub(crate) fn new(account: &Account, log: &LinkLog, scenario: &Scenario, ring_full: u64) -> Self {
+    pub(crate) fn new(record: &ForwarderRecord, scenario: &Scenario, ring_full: u64) -> Self {
+        let ForwarderRecord { account, configs, log, .. } = record;
         let counters = &account.counters;
         let late = counters.delay_error.share_above(OVERRUN);
         let long = counters.turns.share_above(OVERRUN);
         let links = account.links.iter().enumerate().map(|(i, stats)| {
             let direction = direction_of(i);
-            let (served, could) = log.busy(scenario, i);
+            let (served, could) = log.busy(&configs[i], i);
             LinkAudit {
                 path: scenario.paths[i / 2].name.clone(),
                 direction,
                 stats: *stats,
-                capacity_bytes: scenario
-                    .capacity(i / 2, direction, Instant::ZERO, account.elapsed)
-                    .as_bytes(),
+                capacity_bytes: configs[i].capacity(Instant::ZERO, account.elapsed).as_bytes(),
                 rate_error: (could >= RATE_SAMPLE).then(|| served as f64 / could as f64 - 1.0),
             }
         });

@@ -13,9 +13,9 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender};
-use tributary_link::{Direction, Link, Packet, Scenario};
+use tributary_link::{Change, Direction, Link, LinkConfig, Packet, Scenario};
 use tributary_tun::{BUFFER, Frame, Pool, Scratch, Tun, VIRTIO};
-use tributary_types::Instant;
+use tributary_types::{Bitrate, Instant};
 
 /// Packets read from one device before the links are served again.
 const BATCH: usize = 32;
@@ -25,6 +25,8 @@ const CONTROL: u64 = u64::MAX;
 pub(crate) enum Order {
     /// Restart the scenario: new links, time zero, counters at zero.
     Rewind(Sender<()>),
+    /// Change these lanes from now on.
+    Change(Vec<usize>, Change, Sender<()>),
     /// Send a report.
     Report(Sender<ForwarderRecord>),
     /// Stop.
@@ -34,6 +36,10 @@ pub(crate) enum Order {
 /// The thread's report.
 pub(crate) struct ForwarderRecord {
     pub(crate) account: Account,
+    /// The links' settings with the changes so far, by lane.
+    pub(crate) configs: Vec<LinkConfig>,
+    /// Their rates now.
+    pub(crate) rates: Vec<Bitrate>,
     pub(crate) log: LinkLog,
     pub(crate) probes: Vec<Probe>,
 }
@@ -261,6 +267,11 @@ impl Forwarder {
                     effort.rewind();
                     let _ = done.send(());
                 }
+                Order::Change(lanes, change, done) => {
+                    let now = self.clock.now();
+                    lanes.into_iter().for_each(|lane| self.lanes[lane].link.change(now, change));
+                    let _ = done.send(());
+                }
                 Order::Report(to) => _ = to.send(self.report()),
                 Order::Stop => return false,
             }
@@ -299,6 +310,8 @@ impl Forwarder {
             cpu: Duration::from_nanos(sys::thread_cpu_nanos() - self.cpu_at_start),
             links: self.lanes.iter().map(|lane| *lane.link.stats()).collect(),
         };
-        ForwarderRecord { account, log: self.log.clone(), probes: self.probes.clone() }
+        let configs = self.lanes.iter().map(|lane| lane.link.config().clone()).collect();
+        let rates = self.lanes.iter().map(|lane| lane.link.rate_span().rate).collect();
+        ForwarderRecord { account, configs, rates, log: self.log.clone(), probes: self.probes.clone() }
     }
 }

@@ -20,6 +20,7 @@
 mod audit;
 pub mod bench;
 mod clock;
+pub mod control;
 mod effort;
 mod forward;
 mod histogram;

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 use serde::Serialize;
-use tributary_link::{Direction, LinkStats, Scenario};
+use tributary_link::{Direction, LinkConfig, LinkStats, Scenario};
 use tributary_types::Instant;
 
 /// Time between two samples.
@@ -46,7 +46,7 @@ impl LinkLog {
     }
 
     /// The samples as differences, sorted by time, path and direction.
-    pub(crate) fn series(&self, scenario: &Scenario) -> Vec<LinkSample> {
+    pub(crate) fn series(&self, scenario: &Scenario, configs: &[LinkConfig]) -> Vec<LinkSample> {
         let mut out = Vec::new();
         for pair in self.samples.windows(2) {
             let ((from, before), (to, after)) = (&pair[0], &pair[1]);
@@ -59,7 +59,7 @@ impl LinkLog {
                     path: scenario.paths[i / 2].name.clone(),
                     direction,
                     seconds: to.as_secs_f64(),
-                    capacity_bytes: scenario.capacity(i / 2, direction, *from, *to).as_bytes(),
+                    capacity_bytes: configs[i].capacity(*from, *to).as_bytes(),
                     offered_bytes: b.offered.bytes - a.offered.bytes,
                     delivered_bytes: b.delivered.bytes - a.delivered.bytes,
                     dropped: gone(b) - gone(a),
@@ -72,8 +72,7 @@ impl LinkLog {
 
     /// Bytes delivered, and the link's capacity, over all intervals in which the queue never ran empty. Their ratio
     /// gives the link's rate error.
-    pub(crate) fn busy(&self, scenario: &Scenario, lane: usize) -> (u64, u64) {
-        let direction = direction_of(lane);
+    pub(crate) fn busy(&self, config: &LinkConfig, lane: usize) -> (u64, u64) {
         let served = |s: &LinkStats| s.offered.bytes - s.overflowed.bytes - s.managed.bytes - s.queued.bytes;
         let mut sums = (0, 0);
         for pair in self.samples.windows(2) {
@@ -81,7 +80,7 @@ impl LinkLog {
             let held = |s: &LinkStats| s.queued.packets >= 2;
             if held(a) && held(b) && a.emptied == b.emptied && a.dead == b.dead {
                 sums.0 += served(b) - served(a);
-                sums.1 += scenario.capacity(lane / 2, direction, pair[0].0, pair[1].0).as_bytes();
+                sums.1 += config.capacity(pair[0].0, pair[1].0).as_bytes();
             }
         }
         sums

@@ -2,8 +2,9 @@
 
 use crate::audit::Audit;
 use crate::clock::Clock;
+use crate::control::{LinkState, State};
 use crate::forward::{ForwardOptions, Forwarder, ForwarderRecord, Order, Probe};
-use crate::log::LinkSample;
+use crate::log::{LinkSample, direction_of};
 use crate::namespace::Namespace;
 use crate::sys;
 use serde::Serialize;
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use thiserror::Error;
-use tributary_link::{Direction, Scenario, ScenarioError};
+use tributary_link::{Change, Direction, LinkConfig, Scenario, ScenarioError};
 use tributary_tun::{Netlink, Tun, TunError};
 use tributary_types::{DataSize, Instant};
 
@@ -228,6 +229,20 @@ impl Network {
         namespace.run(change).map_err(system("entering a network namespace"))?.map_err(system(doing))
     }
 
+    /// Puts a change in place of the scenario on a path, in one direction or both, until the next change or rewind. Audit and
+    /// log count the changed capacity; [`capacity`](Self::capacity) stays the scenario's.
+    pub fn change(
+        &self,
+        path: &str,
+        direction: Option<Direction>,
+        change: Change,
+    ) -> Result<(), NetworkError> {
+        let first = 2 * self.path_index(path)?;
+        let lanes = [first, first + 1].into_iter();
+        let lanes = lanes.filter(|lane| direction.is_none_or(|asked| asked == direction_of(*lane))).collect();
+        self.ask(|done| Order::Change(lanes, change, done))
+    }
+
     fn path_index(&self, name: &str) -> Result<usize, NetworkError> {
         self.scenario.path(name).map(|(index, _)| index).ok_or_else(|| {
             let known: Vec<&str> = self.scenario.paths.iter().map(|path| path.name.as_str()).collect();
@@ -258,7 +273,7 @@ impl Network {
     pub fn audit(&self) -> Result<Audit, NetworkError> {
         let report = self.report()?;
         let ring_full = self.ring_drops()?.saturating_sub(self.old_ring_drops.load(Ordering::Relaxed));
-        Ok(Audit::new(&report.account, &report.log, &self.scenario, ring_full))
+        Ok(Audit::new(&report, &self.scenario, ring_full))
     }
 
     fn ring_drops(&self) -> Result<u64, NetworkError> {
@@ -273,9 +288,30 @@ impl Network {
         Ok(sum)
     }
 
+    /// What every link is now.
+    pub fn state(&self) -> Result<State, NetworkError> {
+        let report = self.report()?;
+        let link = |(lane, config): (usize, &LinkConfig)| {
+            let change = config.changes.last().map_or(Change::default(), |&(_, change)| change);
+            let stats = &report.account.links[lane];
+            LinkState {
+                path: self.scenario.paths[lane / 2].name.clone(),
+                direction: direction_of(lane),
+                rate_mbps: report.rates[lane].as_bps() as f64 / 1e6,
+                loss: change.loss.unwrap_or_else(|| config.spec.loss.mean()),
+                blocked: change.blocked,
+                delivered_bytes: stats.delivered.bytes,
+                queue_bytes: stats.queued.bytes,
+            }
+        };
+        let links = report.configs.iter().enumerate().map(link).collect();
+        Ok(State { seconds: report.account.elapsed.as_secs_f64(), links })
+    }
+
     /// The time series of every link, ten samples a second, since the start or the last rewind.
     pub fn link_log(&self) -> Result<Vec<LinkSample>, NetworkError> {
-        Ok(self.report()?.log.series(&self.scenario))
+        let report = self.report()?;
+        Ok(report.log.series(&self.scenario, &report.configs))
     }
 
     /// The model's record of the probe datagrams so far.

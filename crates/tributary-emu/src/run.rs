@@ -1,10 +1,13 @@
 //! Runs one command in an emulated network, for `tributary-lab emu run`.
 
 use crate::audit::Audit;
+use crate::control::Control;
 use crate::network::{Network, NetworkError, Side};
 use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 use tributary_link::Scenario;
 
@@ -37,7 +40,8 @@ pub enum RunError {
 }
 
 /// Runs `client` on the client side of the scenario, and meanwhile the shell command `server` on the server
-/// side. Waits for the client, then ends the server. Call [`crate::isolate`] first.
+/// side. Waits for the client, then ends the server. Call [`crate::isolate`] first. Meanwhile the socket `control`, if given,
+/// takes [requests](crate::control) to change the network.
 ///
 /// Both commands find the network in their environment: `TRIBUTARY_PATHS` (names in order) and, for each path,
 /// `TRIBUTARY_CLIENT_<NAME>` and `TRIBUTARY_SERVER_<NAME>`. The IPv6 variables are `TRIBUTARY_CLIENT6_<NAME>` and
@@ -46,9 +50,11 @@ pub fn run_command(
     scenario: &Scenario,
     client: &[OsString],
     server: Option<&str>,
+    control: Option<&Path>,
 ) -> Result<CommandRun, RunError> {
     let (program, arguments) = client.split_first().ok_or(RunError::NoCommand)?;
     let network = Network::start(scenario)?;
+    let control = control.map(Control::bind).transpose()?;
     let start = |command: &mut Command| {
         let program = command.get_program().to_string_lossy().into_owned();
         command.envs(environment(scenario)).spawn().map_err(|source| RunError::Start { program, source })
@@ -58,15 +64,30 @@ pub fn run_command(
         None => None,
     };
     let mut child = Ending(start(network.command(Side::Client, program).args(arguments))?);
-    let status = child
-        .0
-        .wait()
+    let end = AtomicBool::new(false);
+    let status = std::thread::scope(|scope| {
+        let _ending = EndWhenDropped(&end);
+        if let Some(control) = &control {
+            scope.spawn(|| control.serve(&network, &end));
+        }
+        child.0.wait()
+    });
+    let status = status
         .map_err(|source| RunError::Start { program: program.to_string_lossy().into_owned(), source })?;
     let audit = network.audit()?;
     drop(server);
     let signal = std::os::unix::process::ExitStatusExt::signal(&status);
     let code = status.code().unwrap_or_else(|| 128 + signal.unwrap_or(0));
     Ok(CommandRun { code, audit })
+}
+
+/// Sets its flag when dropped, also by a panic.
+struct EndWhenDropped<'a>(&'a AtomicBool);
+
+impl Drop for EndWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A child process that is killed when dropped.

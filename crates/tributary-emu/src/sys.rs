@@ -31,6 +31,16 @@ pub(crate) fn die_with_parent() {
 }
 
 /// mount(2).
+/// Runs `make`; files that it makes are for this user only. For all threads of the process.
+pub(crate) fn with_private_files<T>(make: impl FnOnce() -> T) -> T {
+    // SAFETY: umask only exchanges a number.
+    let before = unsafe { libc::umask(0o177) };
+    let made = make();
+    // SAFETY: as above.
+    unsafe { libc::umask(before) };
+    made
+}
+
 pub(crate) fn mount(source: &str, target: &str, kind: &str, flags: libc::c_ulong) -> io::Result<()> {
     let [source, target, kind] =
         [source, target, kind].map(|s| CString::new(s).expect("no NUL in constants"));

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 /// A case by name.
 type Case = (&'static str, fn());
 
-const CASES: [Case; 17] = [
+const CASES: [Case; 18] = [
     ("tcp_reaches_the_rate", shaping::tcp_reaches_the_rate),
     ("delay_is_as_asked", shaping::delay_is_as_asked),
     ("loss_is_as_asked", shaping::loss_is_as_asked),
@@ -32,6 +32,7 @@ const CASES: [Case; 17] = [
     ("veth_pairs_join_two_namespaces", kernel::veth_pairs_join_two_namespaces),
     ("tun_queues_share_a_devices_packets", kernel::tun_queues_share_a_devices_packets),
     ("commands_find_the_network", kernel::commands_find_the_network),
+    ("a_running_network_is_changed_by_command", kernel::a_running_network_is_changed_by_command),
     ("isolation_refuses_a_second_thread", leftovers::isolation_refuses_a_second_thread),
     ("kill_nine_of_the_parent_leaves_no_process", leftovers::kill_nine_of_the_parent_leaves_no_process),
     ("an_interrupted_emulation_leaves_nothing", leftovers::an_interrupted_emulation_leaves_nothing),

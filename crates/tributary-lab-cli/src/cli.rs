@@ -173,6 +173,7 @@ pub(crate) struct DemoArguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Emu {
     Run(EmuRunArguments),
+    Set(EmuSetArguments),
     Cotag(EmuCotagArguments),
     List(EmuListArguments),
 }
@@ -197,12 +198,51 @@ pub(crate) struct EmuRunArguments {
     /// TRIBUTARY_CONTROLLER_TOKEN, and starts when every path is up.
     #[arg(long)]
     pub(crate) sdn: bool,
+    /// Listen on this socket for `tributary-lab emu set`, which changes the network while it runs
+    #[arg(long, value_name = "FILE")]
+    pub(crate) control: Option<PathBuf>,
     /// Print the emulator's audit as one JSON object on standard error
     #[arg(long)]
     pub(crate) json: bool,
     /// The client's command and its arguments
     #[arg(last = true, required = true)]
     pub(crate) command: Vec<OsString>,
+}
+
+/// Change a path of a running `emu run --control FILE`, or print what every link is now.
+///
+/// What is not given is the scenario's, so a path alone takes every change back.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  tributary-lab emu run los --control radios -- bash
+  tributary-lab emu set radios wigig --block
+  tributary-lab emu set radios wigig --rate 10 --loss 0.02 --down
+  tributary-lab emu set radios wigig
+  tributary-lab emu set radios --json")]
+pub(crate) struct EmuSetArguments {
+    /// The socket
+    #[arg(value_name = "FILE")]
+    pub(crate) socket: PathBuf,
+    /// The path to change
+    pub(crate) path: Option<String>,
+    /// Only towards the client
+    #[arg(long, requires = "path", conflicts_with = "up")]
+    pub(crate) down: bool,
+    /// Only towards the server
+    #[arg(long, requires = "path")]
+    pub(crate) up: bool,
+    /// A constant rate of IP packets, Mbit/s
+    #[arg(long, value_name = "MBIT", requires = "path", value_parser = quantity::number_in(0.0..=100_000.0))]
+    pub(crate) rate: Option<f64>,
+    /// Lose packets with this probability, independently
+    #[arg(long, value_name = "SHARE", requires = "path", value_parser = quantity::number_in(0.0..=1.0))]
+    pub(crate) loss: Option<f64>,
+    /// Drop everything silently
+    #[arg(long, requires = "path")]
+    pub(crate) block: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Run a command on the device of a COTAG tunnel: server, gateway, one access point for each path, device.

@@ -59,6 +59,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Soak(arguments) => soak::run(&arguments),
         Command::Emu(Emu::Run(arguments)) => emulate::run(&arguments),
+        Command::Emu(Emu::Set(arguments)) => emulate::set(&arguments),
         Command::Emu(Emu::Cotag(arguments)) => emulate::cotag(&arguments),
         Command::Emu(Emu::List(arguments)) => emulate::list(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),

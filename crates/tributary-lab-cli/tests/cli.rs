@@ -64,6 +64,13 @@ fn churn_sees_the_streams_of_both_ends() {
 }
 
 #[test]
+fn changes_of_a_network_that_does_not_run_are_refused() {
+    refused(&output(&["emu", "set", "nowhere", "wifi", "--block"]), 1, &["nowhere", "--control"]);
+    refused(&output(&["emu", "set", "nowhere", "--rate", "5"]), 2, &["PATH"]);
+    refused(&output(&["emu", "set", "nowhere", "wifi", "--loss", "2"]), 2, &["--loss"]);
+}
+
+#[test]
 fn quantities_may_have_units() {
     refused(&output(&["run", "mars", "--rtt", "5ms", "--seconds", "10s"]), 1, &["`mars`"]);
     refused(&output(&["run", "mars", "--rtt", "5kg"]), 2, &["--rtt", "5ms"]);

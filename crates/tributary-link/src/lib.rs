@@ -27,7 +27,7 @@ pub use background::{Background, BackgroundKind, BackgroundSpec};
 pub use cotag::CotagChannel;
 pub use delay::DelaySpec;
 pub use error::ScenarioError;
-pub use link::{CHUNK_SPAN, Link, LinkConfig};
+pub use link::{CHUNK_SPAN, Change, Link, LinkConfig};
 pub use loss::LossSpec;
 pub use measured::{MeasuredLink, MeasuredNetwork, MeasuredPath};
 pub use name::{Name, WrittenAt};

@@ -7,10 +7,10 @@
 use crate::codel::Codel;
 use crate::delay::Delay;
 use crate::loss::Loss;
-use crate::{Chunk, LinkSpec, LinkStats, Packet, QueueSpec, RateProcess, Span};
+use crate::{Chunk, LinkSpec, LinkStats, LossSpec, Packet, QueueSpec, RateProcess, Span};
 use core::time::Duration;
 use std::collections::VecDeque;
-use tributary_types::{DataSize, Instant, Rng};
+use tributary_types::{Bitrate, DataSize, Instant, Rng};
 
 #[cfg(test)]
 mod tests;
@@ -30,6 +30,8 @@ pub struct LinkConfig {
     pub extra_delay: Duration,
     /// `[from, to)`: the path drops everything silently in this time. Ascending, not overlapping.
     pub dead: Vec<(Instant, Instant)>,
+    /// What [`Link::change`] has put in place of the specification, and since when; ascending.
+    pub changes: Vec<(Instant, Change)>,
     /// Randomness of the rate process; the same for both directions of a path, which share a radio.
     pub rate_rng: Rng,
     /// Randomness of loss and jitter.
@@ -41,22 +43,60 @@ impl LinkConfig {
     #[must_use]
     pub fn new(spec: LinkSpec, seed: u64) -> Self {
         let rng = Rng::new(seed);
-        Self { spec, extra_delay: Duration::ZERO, dead: Vec::new(), rate_rng: rng.child("rate"), rng }
+        Self {
+            spec,
+            extra_delay: Duration::ZERO,
+            dead: Vec::new(),
+            changes: Vec::new(),
+            rate_rng: rng.child("rate"),
+            rng,
+        }
     }
 
     /// Capacity in `[from, to)`: the integral of the link's rate while the path is not dead.
     #[must_use]
     pub fn capacity(&self, from: Instant, to: Instant) -> DataSize {
         let mut rate = RateProcess::new(self.spec.rate.clone(), self.rate_rng.clone());
-        let mut work = 0_u128;
+        let mut work = 0;
         let mut at = from;
-        for &(dead_from, dead_to) in &self.dead {
-            work += rate.integral(at, dead_from.min(to));
-            at = at.max(dead_to);
+        let mut change = Change::default();
+        for &(since, next) in &self.changes {
+            work += self.work(&mut rate, change, at, since.min(to));
+            (at, change) = (at.max(since), next);
         }
-        work += rate.integral(at, to);
+        work += self.work(&mut rate, change, at, to);
         DataSize::from_bytes(u64::try_from(work / u128::from(WORK_PER_BYTE)).unwrap_or(u64::MAX))
     }
+
+    /// The work that the link can do in `[from, to)` with one change in force, in bit · ns / s.
+    fn work(&self, rate: &mut RateProcess, change: Change, from: Instant, to: Instant) -> u128 {
+        if change.blocked {
+            return 0;
+        }
+        let mut between = |from: Instant, to: Instant| match change.rate {
+            _ if from >= to => 0,
+            Some(fixed) => u128::from(fixed.as_bps()) * u128::from(to.as_nanos() - from.as_nanos()),
+            None => rate.integral(from, to),
+        };
+        let mut work = 0;
+        let mut at = from;
+        for &(dead_from, dead_to) in &self.dead {
+            work += between(at, dead_from.min(to));
+            at = at.max(dead_to);
+        }
+        work + between(at, to)
+    }
+}
+
+/// What a running link is told to be, in place of its specification. The default changes nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Change {
+    /// A constant rate.
+    pub rate: Option<Bitrate>,
+    /// Independent loss with this probability, 0 to 1.
+    pub loss: Option<f64>,
+    /// The path drops everything silently.
+    pub blocked: bool,
 }
 
 /// A packet in the queue; the first one is in service.
@@ -186,6 +226,29 @@ impl<P: Clone> Link<P> {
         (at < Instant::MAX).then_some(at)
     }
 
+    /// Puts a change in place of the specification from `now` on, and in place of an earlier change. Loss begins anew.
+    pub fn change(&mut self, now: Instant, change: Change) {
+        self.advance(now);
+        if !self.waiting.is_empty() {
+            self.work_left -= self.work_until(now).min(self.work_left);
+            self.served_until = now;
+        }
+        self.rate.advance_to(now);
+        let (spec, name) = match change.loss {
+            Some(share) => (LossSpec::Bernoulli(share), "changed loss"),
+            None => (self.config.spec.loss.clone(), "loss"),
+        };
+        self.loss = Loss::new(spec, self.config.rng.child(name));
+        self.config.changes.push((now, change));
+        self.finish = self.finish_estimate();
+    }
+
+    /// The change in force.
+    #[must_use]
+    pub fn changed(&self) -> Change {
+        self.config.changes.last().map_or(Change::default(), |&(_, change)| change)
+    }
+
     /// Counters at the last call of `push` or `poll`.
     #[must_use]
     pub fn stats(&self) -> &LinkStats {
@@ -201,11 +264,11 @@ impl<P: Clone> Link<P> {
     /// The present span of constant rate.
     #[must_use]
     pub fn rate_span(&self) -> Span {
-        self.rate.span()
+        self.changed().rate.map_or(self.rate.span(), |rate| Span { until: Instant::MAX, rate })
     }
 
     fn is_dead(&self, at: Instant) -> bool {
-        self.config.dead.iter().any(|&(from, to)| from <= at && at < to)
+        self.changed().blocked || self.config.dead.iter().any(|&(from, to)| from <= at && at < to)
     }
 
     /// How many of the packet's `total` segments fit into the queue.
@@ -216,7 +279,7 @@ impl<P: Clone> Link<P> {
                 let room = limit.saturating_sub(queued.packets);
                 return total.min(u32::try_from(room).unwrap_or(u32::MAX));
             }
-            other => other.byte_limit(self.rate.span().rate).unwrap_or(u64::MAX),
+            other => other.byte_limit(self.rate_span().rate).unwrap_or(u64::MAX),
         };
         let room = limit.saturating_sub(queued.bytes);
         if packet.length_of(0, total) <= room {
@@ -261,7 +324,7 @@ impl<P: Clone> Link<P> {
         if self.waiting.is_empty() {
             return None;
         }
-        let (finish, until) = (self.finish, self.rate.span().until);
+        let (finish, until) = (self.finish, self.rate_span().until);
         let (at, step) = if finish <= until { (finish, Step::Depart) } else { (until, Step::SpanEnds) };
         match &self.open {
             Some(open) if open.limit < at => Some((open.limit + Duration::from_nanos(1), Step::CloseChunk)),
@@ -271,7 +334,7 @@ impl<P: Clone> Link<P> {
 
     /// When the segment in service departs if the rate does not change.
     fn finish_estimate(&self) -> Instant {
-        match self.rate.span().rate.as_bps() {
+        match self.rate_span().rate.as_bps() {
             0 => Instant::MAX,
             bps => self.served_until + Duration::from_nanos(self.work_left.div_ceil(bps)),
         }
@@ -280,7 +343,7 @@ impl<P: Clone> Link<P> {
     /// Work done from `served_until` to `at` at the present rate; the rate must not change before `at`.
     fn work_until(&self, at: Instant) -> u64 {
         let nanos = at.as_nanos().saturating_sub(self.served_until.as_nanos());
-        u64::try_from(u128::from(self.rate.span().rate.as_bps()) * u128::from(nanos)).unwrap_or(u64::MAX)
+        u64::try_from(u128::from(self.rate_span().rate.as_bps()) * u128::from(nanos)).unwrap_or(u64::MAX)
     }
 
     /// Starts service of the first segment. `spare` is work already done on it within the nanosecond that

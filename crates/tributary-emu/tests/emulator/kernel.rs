@@ -7,9 +7,11 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
+use tributary_emu::control::{Request, State};
 use tributary_emu::traffic::TcpFlow;
 use tributary_emu::{Network, Side, VethNetwork, run_command};
-use tributary_link::LossSpec;
+use tributary_link::{Direction, LossSpec};
+use tributary_testing::until;
 use tributary_tun::{Netlink, Tun, TunError};
 
 fn pattern(i: usize) -> u8 {
@@ -200,10 +202,53 @@ pub fn commands_find_the_network() {
                   && test $TRIBUTARY_CLIENT6_WIFI = fd77:1::2 && test -d /sys && grep -q wigig /proc/net/dev \
                   && exit 7";
     let command = ["sh", "-c", script].map(Into::into);
-    let run = run_command(&two_paths(47, 140), &command, Some("sleep 1000")).unwrap();
+    let run = run_command(&two_paths(47, 140), &command, Some("sleep 1000"), None).unwrap();
     assert_eq!(run.code, 7);
-    let missing = run_command(&two_paths(47, 140), &["no-such-program".into()], None).unwrap_err();
+    let missing = run_command(&two_paths(47, 140), &["no-such-program".into()], None, None).unwrap_err();
     assert!(missing.to_string().contains("no-such-program"), "{missing}");
+}
+
+pub fn a_running_network_is_changed_by_command() {
+    isolated();
+    let directory = tempfile::tempdir().unwrap();
+    let [socket, done] = ["radios", "done"].map(|name| directory.path().join(name));
+    let asking = std::thread::spawn({
+        let (socket, done) = (socket.clone(), done.clone());
+        move || {
+            until("the socket is there", || socket.exists());
+            let before = Request::default().send(&socket).unwrap();
+            let request = Request {
+                path: Some("wigig".to_owned()),
+                direction: Some(Direction::Down),
+                rate_mbps: Some(5.0),
+                loss: Some(0.5),
+                blocked: true,
+            };
+            let changed = request.send(&socket).unwrap();
+            let back = Request { path: request.path.clone(), ..Request::default() }.send(&socket).unwrap();
+            let refused = [
+                Request { path: Some("lte".to_owned()), ..Request::default() },
+                Request { loss: Some(1.5), ..request.clone() },
+                Request { path: None, ..request },
+            ];
+            let refused = refused.map(|request| request.send(&socket).unwrap_err().to_string());
+            std::fs::write(done, "").unwrap();
+            (before, changed, back, refused)
+        }
+    });
+    let script = format!("while [ ! -e {} ]; do sleep 0.02; done", done.display());
+    let command = ["sh".into(), "-c".into(), script.into()];
+    let run = run_command(&two_paths(47, 140), &command, None, Some(&socket)).unwrap();
+    let (before, changed, back, refused) = asking.join().unwrap();
+    assert_eq!((run.code, socket.exists()), (0, false));
+    let wigig =
+        |state: &State| state.links[2..].iter().map(|l| (l.rate_mbps, l.loss, l.blocked)).collect::<Vec<_>>();
+    assert_eq!(wigig(&before), [(140.0, 0.0, false); 2]);
+    assert_eq!(wigig(&changed), [(5.0, 0.5, true), (140.0, 0.0, false)]);
+    assert_eq!((wigig(&back), &back.links[..2]), (wigig(&before), &before.links[..2]));
+    for (refused, word) in refused.iter().zip(["`lte`", "loss: 1.5", "`path`"]) {
+        assert!(refused.contains(word), "{refused}");
+    }
 }
 
 pub fn tun_queues_share_a_devices_packets() {

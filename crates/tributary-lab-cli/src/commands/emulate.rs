@@ -1,13 +1,14 @@
 //! `tributary-lab emu`: any command in an emulated network.
 
-use crate::cli::{EmuCotagArguments, EmuListArguments, EmuRunArguments};
-use anyhow::Result;
+use crate::cli::{EmuCotagArguments, EmuListArguments, EmuRunArguments, EmuSetArguments};
+use anyhow::{Context, Result};
 use std::process::ExitCode;
 use tributary_cli::output;
+use tributary_emu::control::Request;
 use tributary_emu::run_command;
 use tributary_lab::sdn::{Sides, sides};
 use tributary_lab::tunnel;
-use tributary_link::Scenario;
+use tributary_link::{Direction, Scenario};
 use tributary_nodes::Coding;
 
 pub(crate) fn run(arguments: &EmuRunArguments) -> Result<ExitCode> {
@@ -18,13 +19,50 @@ pub(crate) fn run(arguments: &EmuRunArguments) -> Result<ExitCode> {
         Sides { client: arguments.command.clone(), server: arguments.server.clone() }
     };
     tributary_emu::isolate()?;
-    let run = run_command(&scenario, &sides.client, sides.server.as_deref())?;
+    let run = run_command(&scenario, &sides.client, sides.server.as_deref(), arguments.control.as_deref())?;
     if arguments.json {
         eprintln!("{}", serde_json::to_string(&run.audit)?);
     } else {
         eprintln!("{}", run.audit);
     }
     Ok(ExitCode::from(u8::try_from(run.code).unwrap_or(1)))
+}
+
+pub(crate) fn set(arguments: &EmuSetArguments) -> Result<ExitCode> {
+    let direction = match (arguments.down, arguments.up) {
+        (true, _) => Some(Direction::Down),
+        (_, true) => Some(Direction::Up),
+        _ => None,
+    };
+    let request = Request {
+        path: arguments.path.clone(),
+        direction,
+        rate_mbps: arguments.rate,
+        loss: arguments.loss,
+        blocked: arguments.block,
+    };
+    let socket = &arguments.socket;
+    let state = request.send(socket).with_context(|| {
+        format!(
+            "{}: start the network with `tributary-lab emu run SCENARIO --control FILE`",
+            socket.display()
+        )
+    })?;
+    if arguments.json {
+        output::line(&serde_json::to_string(&state)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for link in state.links {
+        output::line(&format!(
+            "{:<12} {:<4} {:>9.2} Mbit/s, loss {:.2} %{}",
+            link.path,
+            format!("{:?}", link.direction).to_lowercase(),
+            link.rate_mbps,
+            link.loss * 100.0,
+            if link.blocked { ", blocked" } else { "" },
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 pub(crate) fn cotag(arguments: &EmuCotagArguments) -> Result<ExitCode> {

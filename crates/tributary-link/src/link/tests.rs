@@ -9,6 +9,10 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
+fn us(n: u64) -> Instant {
+    Instant::from_nanos(n * 1000)
+}
+
 fn super_frame(payload: u32, handle: u32) -> Packet<u32> {
     Packet { header: 52, payload, segment: 1448, handle }
 }
@@ -71,6 +75,53 @@ fn a_dead_path_drops_silently_and_has_no_capacity() {
     let handles: Vec<u32> = drain(&mut link).iter().map(|chunk| chunk.handle).collect();
     assert_eq!(handles, [0, 20]);
     assert_eq!(link.stats().dead.packets, 3);
+}
+
+#[test]
+fn a_change_takes_the_place_of_the_rate_until_it_is_taken_back() {
+    let turns = vec![(ms(10), Bitrate::from_mbps(12)), (ms(10), Bitrate::from_mbps(24))];
+    let mut link = Link::new(LinkConfig::new(roomy(RateSpec::Turns(turns)), 1));
+    for number in 0..1000 {
+        link.push(Instant::ZERO, Packet::whole(1500, number));
+    }
+    // In the middle of a packet of the first turn, at once; back in the middle of the fourth.
+    link.change(us(4500), Change { rate: Some(Bitrate::from_mbps(6)), ..Change::default() });
+    link.change(us(34_500), Change::default());
+    let end = Instant::from_millis(60);
+    while link.poll(end).is_some() {}
+    let bits = 12_000.0 * 4.5 + 6000.0 * 30.0 + 24_000.0 * 5.5 + 12_000.0 * 10.0 + 24_000.0 * 10.0;
+    let capacity = |from, to| link.config().capacity(us(from), us(to)).as_bytes();
+    assert_eq!(capacity(0, 60_000), (bits / 8.0) as u64);
+    assert_eq!(capacity(5000, 34_000), 6000 * 29 / 8);
+    assert_eq!(capacity(35_000, 36_000), 3000);
+    let delivered = link.stats().delivered.bytes;
+    assert!(capacity(0, 60_000).abs_diff(delivered) < 1500, "{delivered} bytes");
+}
+
+#[test]
+fn a_change_blocks_and_loses() {
+    let mut link = Link::new(LinkConfig::new(roomy(RateSpec::Constant(Bitrate::from_mbps(12))), 1));
+    link.change(Instant::ZERO, Change { blocked: true, ..Change::default() });
+    link.push(Instant::ZERO, Packet::whole(1500, 0));
+    assert_eq!(link.stats().dead.packets, 1);
+    assert_eq!(link.config().capacity(Instant::ZERO, Instant::from_millis(10)).as_bytes(), 0);
+    link.change(Instant::from_millis(10), Change { loss: Some(1.0), ..Change::default() });
+    link.push(Instant::from_millis(10), Packet::whole(1500, 1));
+    assert!(drain(&mut link).is_empty());
+    assert_eq!((link.stats().lost.packets, link.changed().loss), (1, Some(1.0)));
+    link.change(Instant::from_millis(20), Change::default());
+    link.push(Instant::from_millis(20), Packet::whole(1500, 2));
+    assert_eq!(drain(&mut link).len(), 1);
+}
+
+#[test]
+fn a_rate_of_zero_keeps_what_waits() {
+    let mut link = Link::new(LinkConfig::new(roomy(RateSpec::Constant(Bitrate::from_mbps(12))), 1));
+    link.push(Instant::ZERO, Packet::whole(1500, 0));
+    link.change(us(500), Change { rate: Some(Bitrate::ZERO), ..Change::default() });
+    assert_eq!(link.poll_timeout(), None);
+    link.change(Instant::from_millis(100), Change::default());
+    assert_eq!(drain(&mut link)[0].due, us(100_500));
 }
 
 #[test]

@@ -102,6 +102,7 @@ impl Scenario {
             spec: spec.link(direction).clone(),
             extra_delay: self.rtt / 2,
             dead: self.away(spec),
+            changes: Vec::new(),
             rate_rng: seed.child(radio).child("rate"),
             rng: seed.child(&spec.name).child(label(direction)),
         }
@@ -119,6 +120,7 @@ impl Scenario {
             spec: spec.link(direction).clone(),
             extra_delay: Duration::ZERO,
             dead: self.windows(&spec.dead),
+            changes: Vec::new(),
             rate_rng: seed.child("rate"),
             rng: seed.child(label(direction)),
         }

@@ -425,6 +425,7 @@ impl Trial {
             spec: link,
             extra_delay: Duration::ZERO,
             dead: merged(dead.map(|o| (o.begins(), o.ends())).collect()),
+            changes: Vec::new(),
             rate_rng: rng.child("rate"),
             rng,
         }
