@@ -43,8 +43,8 @@ pub(super) fn judge(
     series: &[Series; 2],
     mut alone: impl FnMut(&Trial) -> Option<[Series; 2]>,
 ) -> Result<(), Fault> {
-    if !trial.scheduler.ends_with("fbdt") {
-        return Ok(()); // others wait for a slower path by design
+    if !trial.is_of_best_path() || buffer(trial) < needed(trial) {
+        return Ok(());
     }
     let mut known: Vec<Option<[Series; 2]>> = vec![None; trial.paths.len()];
     for operation in &trial.operations {
@@ -67,6 +67,23 @@ pub(super) fn judge(
         }
     }
     Ok(())
+}
+
+/// Bytes that may be under way.
+fn buffer(trial: &Trial) -> u64 {
+    trial.send_buffer.min(trial.receive_credit)
+}
+
+/// What all paths together carry in the longest round trip with full queues (RFC 6182 §5.3). With less under way, what a slower path
+/// holds is taken from the faster one.
+fn needed(trial: &Trial) -> u64 {
+    let both = |path: usize| [End::Client, End::Server].map(|reader| kbps(trial, path, reader));
+    let longest = (0..trial.paths.len()).map(|path| {
+        trial.paths[path].rtt_ms
+            + both(path).map(|kbps| trial.paths[path].queue * 8 / kbps).iter().sum::<u64>()
+    });
+    let together = |end: usize| (0..trial.paths.len()).map(|path| both(path)[end]).sum::<u64>();
+    longest.max().unwrap_or(0) * together(0).max(together(1)) / 8
 }
 
 fn kbps(trial: &Trial, path: usize, reader: End) -> u64 {

@@ -1,7 +1,8 @@
 //! The rules of a trial, checked while it runs: right bytes, liveness, bounded memory and places, and no work without progress.
 //!
 //! *A path lives* here when its last trouble is [`Rules::recovery`] ago and its links lose nothing by chance; on others TCP's own
-//! retransmission timeouts decide. Not here: the rule about the best path (`rate`).
+//! retransmission timeouts decide. One whose traffic costs money does not count beside one whose does not. Not here: the rule about
+//! the best path (`rate`).
 
 use core::fmt;
 use core::time::Duration;
@@ -88,6 +89,8 @@ struct Living {
     /// To the client and to the server.
     rates: [Bitrate; 2],
     lossless: bool,
+    /// When its traffic costs money although that of another path does not.
+    spared: Vec<Span>,
 }
 
 impl Living {
@@ -96,12 +99,14 @@ impl Living {
         let queued = |kbps: u64| Duration::from_micros(spec.queue * 8000 / kbps);
         let rtt = Duration::from_millis(spec.rtt_ms) + queued(spec.up_kbps) + queued(spec.down_kbps);
         let rates = [spec.down_kbps, spec.up_kbps].map(|kbps| Bitrate::from_bps(kbps * 1000));
-        Self { troubles: trial.troubles(path), rtt, rates, lossless: spec.loss_ppm == 0 }
+        let (troubles, spared) = (trial.troubles(path), trial.spared(path));
+        Self { troubles, rtt, rates, lossless: spec.loss_ppm == 0, spared }
     }
 
     fn lives(&self, now: Instant) -> bool {
         let recovery = Rules::recovery(self.rtt);
-        self.lossless && !self.troubles.iter().any(|(from, to)| *from <= now && now < *to + recovery)
+        let within = |spans: &[Span], after| spans.iter().any(|(from, to)| *from <= now && now < *to + after);
+        self.lossless && !within(&self.troubles, recovery) && !within(&self.spared, Duration::ZERO)
     }
 }
 

@@ -351,13 +351,41 @@ impl Trial {
         self.operations.iter().map(Operation::ends).max().unwrap_or(Instant::ZERO)
     }
 
-    /// When something is wrong with a path, its connections or an end.
+    /// Whether its scheduler promises to be no slower than the best path. Others wait for what a slower path has, by design.
+    pub(super) fn is_of_best_path(&self) -> bool {
+        self.scheduler.ends_with("fbdt")
+    }
+
+    /// When something is wrong with a path, its connections or an end, or with another path for which the scheduler waits.
     pub(super) fn troubles(&self, path: usize) -> Vec<Span> {
         let concerns = |operation: &&Operation| match operation.act {
             Act::Restart { .. } => true,
+            Act::Rate { .. } | Act::Delay { .. } if !self.is_of_best_path() => true,
             _ => operation.act.troubles() && operation.act.path().map(usize::from) == Some(path),
         };
         self.operations.iter().filter(concerns).map(|o| (o.begins(), o.ends())).collect()
+    }
+
+    /// When a path's traffic costs money although that of another path does not.
+    pub(super) fn spared(&self, path: usize) -> Vec<Span> {
+        let mut changes: Vec<_> = self
+            .operations
+            .iter()
+            .filter_map(|operation| match operation.act {
+                Act::Metered { path, metered } => Some((operation.begins(), usize::from(path), metered)),
+                _ => None,
+            })
+            .collect();
+        changes.sort_by_key(|(at, ..)| *at);
+        let (mut costs, mut spared) = (vec![false; self.paths.len()], Vec::new());
+        let ends = changes.iter().skip(1).map(|(at, ..)| *at).chain([Instant::MAX]).collect::<Vec<_>>();
+        for ((from, of, metered), to) in changes.into_iter().zip(ends) {
+            costs[of] = metered;
+            if costs[path] && costs.contains(&false) {
+                spared.push((from, to));
+            }
+        }
+        spared
     }
 
     /// The streams and flows, in the order in which they are opened. The first operation that sends on one opens it.
