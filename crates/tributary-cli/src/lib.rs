@@ -1,5 +1,5 @@
 //! What the command lines of `tributary` and `tributary-lab` share: quantities with units, output, progress, arguments of both,
-//! and how a program ends.
+//! settings files, and how a program ends.
 //!
 //! Not here: any command.
 
@@ -8,6 +8,7 @@ pub mod output;
 pub mod private;
 pub mod progress;
 pub mod quantity;
+pub mod settings;
 
 use clap::Parser;
 use std::process::ExitCode;

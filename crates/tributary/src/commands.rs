@@ -21,11 +21,11 @@ use crate::cli::{
 };
 use crate::keys::{self, KeygenArguments, PubkeyArguments};
 use crate::service::reload::SettingsFile;
-use crate::settings::Document;
 use anyhow::{Result, bail};
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 use tributary_cli::output;
+use tributary_cli::settings::Document;
 use tributary_nodes::{AccessPointConfig, DeviceConfig, GatewayConfig};
 
 /// Several radios, one immersive stream.

@@ -5,7 +5,6 @@ mod commands;
 mod keys;
 mod paths;
 mod service;
-mod settings;
 
 use std::process::ExitCode;
 

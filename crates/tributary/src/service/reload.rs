@@ -2,11 +2,11 @@
 //!
 //! A file with an error changes nothing. Not here: which settings a program can change while it runs, and how.
 
-use crate::settings::Document;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::signal::unix::{SignalKind, signal};
+use tributary_cli::settings::Document;
 
 /// A settings file that is being run, with arguments of the type `A`.
 pub(crate) struct SettingsFile<A> {

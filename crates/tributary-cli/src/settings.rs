@@ -24,7 +24,7 @@ const SIMILAR: f64 = 0.7;
 
 /// A settings file as it was read, and the flags that replace its values.
 #[derive(Clone, Debug)]
-pub(crate) struct Document {
+pub struct Document {
     file: PathBuf,
     command: Vec<String>,
     entries: Vec<Entry>,
@@ -59,12 +59,31 @@ impl Document {
     ///
     /// # Errors
     /// Names the file, the line and the key.
-    pub(crate) fn read<C: Parser>(file: &Path, commands: &[&str], flags: Vec<OsString>) -> Result<Self> {
+    ///
+    /// # Panics
+    /// If the program does not have one of the commands.
+    pub fn read<C: Parser>(file: &Path, commands: &[&str], flags: Vec<OsString>) -> Result<Self> {
         let text = text(file).with_context(|| format!("cannot read the settings {}", file.display()))?;
+        Self::of_text::<C>(file, &text, commands, flags)
+    }
+
+    /// The same for a text that was read from `file`.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    ///
+    /// # Panics
+    /// If the program does not have one of the commands.
+    pub fn of_text<C: Parser>(
+        file: &Path,
+        text: &str,
+        commands: &[&str],
+        flags: Vec<OsString>,
+    ) -> Result<Self> {
         let line = |at: &Range<usize>| text[..at.start.min(text.len())].matches('\n').count() + 1;
         let faulty =
             |(at, problem): Fault| anyhow!("{}:{}: {}", file.display(), line(&at), problem.trim_end());
-        let table = DeTable::parse(&text)
+        let table = DeTable::parse(text)
             .map_err(|error| faulty((error.span().unwrap_or(0..0), error.message().to_owned())))?;
         let table = table.get_ref();
         let named = format!("`{COMMAND} = \"…\"` names the command: {}", commands.join(", "));
@@ -98,17 +117,17 @@ impl Document {
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub(crate) fn read_again<C: Parser>(&self, commands: &[&str]) -> Result<Self> {
+    pub fn read_again<C: Parser>(&self, commands: &[&str]) -> Result<Self> {
         Self::read::<C>(&self.file, commands, self.flags.clone())
     }
 
     /// The command.
-    pub(crate) fn command(&self) -> String {
+    pub fn command(&self) -> String {
         self.command.join(" ")
     }
 
     /// The file.
-    pub(crate) fn file(&self) -> &Path {
+    pub fn file(&self) -> &Path {
         &self.file
     }
 
@@ -116,7 +135,7 @@ impl Document {
     ///
     /// # Errors
     /// Names the file, the line and the key.
-    pub(crate) fn parse<C: Parser>(&self) -> Result<C> {
+    pub fn parse<C: Parser>(&self) -> Result<C> {
         let mut words: Vec<OsString> = vec![C::command().get_name().to_owned().into()];
         words.extend(self.command.iter().map(OsString::from));
         let (mut flags, mut plain) = (Vec::new(), Vec::new());
@@ -151,7 +170,7 @@ impl Document {
     }
 
     /// Names of the keys whose values are others in `newer`.
-    pub(crate) fn changed(&self, newer: &Self) -> Vec<String> {
+    pub fn changed(&self, newer: &Self) -> Vec<String> {
         let values = |of: &Self, key: &str| -> Vec<String> {
             let mut entries = of.in_force().filter(|entry| entry.key == key);
             entries.next().map_or(Vec::new(), |entry| entry.values.iter().map(|(v, _)| v.clone()).collect())
@@ -165,7 +184,7 @@ impl Document {
     }
 
     /// Adds the line to an error about a setting: one that quotes one of its values, or its key.
-    pub(crate) fn locate(&self, error: anyhow::Error) -> anyhow::Error {
+    pub fn locate(&self, error: anyhow::Error) -> anyhow::Error {
         let said = format!("{error:#}");
         if said.starts_with(&*self.file.to_string_lossy()) {
             return error;
