@@ -28,18 +28,16 @@ pub fn packet(data: &[u8]) {
 }
 
 /// Calls `each` with the time, the command and the bytes of every record.
-fn records(mut data: &[u8], mut each: impl FnMut(Instant, u8, Bytes)) {
+fn each_record(data: &[u8], mut each: impl FnMut(Instant, u8, Bytes)) {
     let mut now = Instant::from_millis(1);
-    while let [command, length, rest @ ..] = data {
-        let (body, rest) = rest.split_at(usize::from(*length).min(rest.len()));
-        data = rest;
+    for (command, body) in super::records(data) {
         now += Duration::from_millis(2) * u32::from(command >> 1 & 3);
         let mut body = body.to_vec();
         if command & 8 != 0 && body.len() >= 24 {
             (body[0], body[2], body[3], body[18]) = (0xc1, body[2] & 1, 0, 1);
             body[4..8].copy_from_slice(&[0, 0, 0, 1]);
         }
-        each(now, *command, body.into());
+        each(now, command, body.into());
     }
 }
 
@@ -47,7 +45,7 @@ fn records(mut data: &[u8], mut each: impl FnMut(Instant, u8, Bytes)) {
 pub fn gateway(data: &[u8]) {
     let Some((mode, data)) = data.split_first() else { return };
     let mut gateway = Gateway::new(config(*mode), 1);
-    records(data, |now, command, bytes| {
+    each_record(data, |now, command, bytes| {
         gateway.handle_timeout(now);
         if command & 1 == 0 {
             gateway.handle_packet(now, u64::from(command >> 4), &bytes);
@@ -67,7 +65,7 @@ pub fn gateway(data: &[u8]) {
 pub fn access_point(data: &[u8]) {
     let Some((mode, data)) = data.split_first() else { return };
     let mut point = AccessPoint::new(config(*mode), 0, 2);
-    records(data, |now, command, bytes| {
+    each_record(data, |now, command, bytes| {
         point.handle_timeout(now);
         if command & 16 != 0 {
             point.handle_report(&bytes);
@@ -88,7 +86,7 @@ pub fn device(data: &[u8]) {
     let Some((mode, data)) = data.split_first() else { return };
     let mut device = Device::new(config(*mode), 2);
     let mut last = Instant::ZERO;
-    records(data, |now, command, bytes| {
+    each_record(data, |now, command, bytes| {
         device.handle_timeout(now);
         device.handle_packet(now, usize::from(command & 1), &bytes);
         assert!(device.held() <= 2 * BUFFER);

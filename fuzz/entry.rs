@@ -4,6 +4,9 @@
 //! Each function panics when the code under test breaks a promise; refusing the bytes is not a fault.
 
 mod coding;
+mod files;
+mod network;
+mod operations;
 
 use bytes::{Bytes, BytesMut};
 use tributary_link::{Column, Direction, Scenario, TableLayout, TimeUnit, Trace, TraceTable, TraceTime};
@@ -30,13 +33,52 @@ pub const TARGETS: &[Target] = &[
     ("cotag-device", cotag_device),
     ("cotag-hop", cotag_hop),
     ("proxy-request", proxy_request),
+    ("client-session", client_session),
+    ("operations", operations),
+    ("handshake", handshake),
+    ("tls-record", tls_record),
+    ("client-hello", client_hello),
+    ("clients-file", clients_file),
+    ("proxy-head", proxy_head),
+    ("socks-datagram", socks_datagram),
+    ("tiled-wire", tiled_wire),
+    ("tiled-pusher", tiled_pusher),
+    ("tiled-player", tiled_player),
+    ("workload-wire", workload_wire),
+    ("http-request", http_request),
+    ("controller-json", controller_json),
+    ("netlink", netlink),
+    ("tun-frame", tun_frame),
+    ("ip-packet", ip_packet),
+    ("mp4", mp4),
+    ("head-trace", head_trace),
+    ("plan", plan),
+    ("settings", settings),
 ];
 
 pub use coding::access_point as cotag_access_point;
 pub use coding::device as cotag_device;
 pub use coding::gateway as cotag_gateway;
 pub use coding::packet as cotag_packet;
+pub use files::{head_trace, plan, settings};
+pub use network::{controller_json, ip_packet, tun_frame, workload_wire};
+pub use operations::operations;
+pub use tributary_dash::server::fuzz::http_request;
+pub use tributary_net::fuzz::{client_hello, clients_file, handshake, tls_record};
+pub use tributary_net::proxy::fuzz::{proxy_head, socks_datagram};
 pub use tributary_nodes::fuzz::hop as cotag_hop;
+pub use tributary_player::tiled::fuzz::{player as tiled_player, pusher as tiled_pusher, wire as tiled_wire};
+pub use tributary_tun::fuzz::netlink;
+
+/// Records of a command byte, a length byte, and that many bytes or as many as there are.
+fn records(mut data: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+    core::iter::from_fn(move || {
+        let [command, length, rest @ ..] = data else { return None };
+        let (body, after) = rest.split_at(rest.len().min(usize::from(*length)));
+        data = after;
+        Some((*command, body))
+    })
+}
 
 /// The request of an application to the proxy is read alike for any cut of the bytes, and every step is an end or progress.
 pub fn proxy_request(data: &[u8]) {
@@ -112,20 +154,35 @@ fn decode(data: &[u8], cut: usize) -> (Vec<Frame>, Option<DecodeError>) {
 ///
 /// Input: records of a command byte (bit 0 the subflow, bits 1–2 the time that passes in steps of
 /// 40 ms, bit 3 whether the application writes), a length byte, and that many bytes from the peer.
-pub fn session(mut data: &[u8]) {
+pub fn session(data: &[u8]) {
+    fed(Side::Server, data);
+}
+
+/// The same for a client session, which also writes on streams of its own.
+pub fn client_session(data: &[u8]) {
+    fed(Side::Client, data);
+}
+
+fn fed(side: Side, data: &[u8]) {
     let config =
         Config { receive_credit: 256 << 10, send_buffer: 256 << 10, telemetry: true, ..Config::default() };
     let credit = config.receive_credit;
     let mut now = Instant::from_millis(1);
-    let mut session = Session::new(Side::Server, config, 7, now).expect("the configuration is in range");
+    let mut session = Session::new(side, config, 7, now).expect("the configuration is in range");
+    let mut known = Vec::new();
     for id in 0..2_u8 {
+        if side == Side::Client {
+            session.add_path(now, PathId(id));
+        }
         let opened = session.handle_subflow_open(now, SubflowId(u32::from(id)), PathId(id));
         opened.expect("a new session takes two subflows");
     }
-    let mut known = Vec::new();
-    while let [command, length, rest @ ..] = data {
-        let (input, after) = rest.split_at(rest.len().min(usize::from(*length)));
-        data = after;
+    if side == Side::Client {
+        let stream = session.open_stream(0).expect("a new session has room for a stream");
+        known.push(stream);
+        answer(&mut session, stream);
+    }
+    for (command, input) in records(data) {
         now += core::time::Duration::from_millis(40 * u64::from(command >> 1 & 3));
         session.handle_timeout(now);
         let id = SubflowId(u32::from(command & 1));
@@ -249,6 +306,21 @@ pub fn mpd(data: &[u8]) {
             }
         }
         assert_eq!(addressing.segments().and_then(|count| addressing.segment(count)), None);
+    }
+}
+
+/// Segments and headers of MP4 are refused, or have what they announce.
+///
+/// Input: two bytes with the length of an initialisation segment, the segment, and a media segment.
+pub fn mp4(data: &[u8]) {
+    use tributary_tiles::mp4::{picture_size, to_annex_b};
+    tributary_dash::package::fuzz::header(data);
+    tributary_tiles::source::fuzz::container(data);
+    let Some((length, rest)) = data.split_first_chunk() else { return };
+    let (init, segment) = rest.split_at(usize::from(u16::from_be_bytes(*length)).min(rest.len()));
+    let _ = picture_size(init);
+    if let Ok(stream) = to_annex_b(init, segment) {
+        assert!(stream.is_empty() || stream.starts_with(&[0, 0, 0, 1]));
     }
 }
 

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use tributary_types::Rng;
 
 const MUTATIONS: usize = 4000;
+/// Targets whose inputs take milliseconds each, and their number of mutations.
+const SLOW: (&[&str], usize) = (&["operations", "tiled-player", "http-request"], 200);
 
 #[test]
 fn no_target_fails_on_seeds_and_their_mutations() {
@@ -22,7 +24,8 @@ fn no_target_fails_on_seeds_and_their_mutations() {
             attempt(*run, seed, &path.display().to_string());
         }
         let mut rng = Rng::new(1).child(name);
-        for number in 0..MUTATIONS {
+        let mutations = if SLOW.0.contains(name) { SLOW.1 } else { MUTATIONS };
+        for number in 0..mutations {
             let mut bytes = pick(&mut rng, &seeds).1.clone();
             let other = &pick(&mut rng, &seeds).1;
             for _ in 0..=below(&mut rng, 3) {

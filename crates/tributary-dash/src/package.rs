@@ -6,6 +6,8 @@
 //! 14496-12.
 
 mod encode;
+#[doc(hidden)]
+pub mod fuzz;
 mod manifest;
 mod mp4;
 

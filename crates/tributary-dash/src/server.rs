@@ -10,6 +10,8 @@
 mod answer;
 mod body;
 mod files;
+#[doc(hidden)]
+pub mod fuzz;
 mod http3;
 mod idle_timeout;
 mod range;

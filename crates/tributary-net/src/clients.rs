@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use crate::allow::AllowRules;
 use crate::identity::PublicKey;
 
+pub(crate) use file::parse;
 pub use file::{ClientsError, read};
 pub use follow::FileChanges;
 

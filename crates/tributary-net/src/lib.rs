@@ -51,6 +51,8 @@
 
 pub mod clients;
 pub mod flow;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod places;
 pub mod privileges;
 pub mod proxy;

@@ -9,6 +9,8 @@ mod dns;
 mod drain;
 mod event_log;
 mod forward;
+#[doc(hidden)]
+pub mod fuzz;
 mod intake;
 mod names;
 mod priority;

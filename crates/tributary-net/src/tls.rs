@@ -22,7 +22,7 @@ use rustls::{
     CertificateError, ClientConfig, Connection, DigitallySignedStruct, ServerConfig, SignatureScheme,
 };
 use thiserror::Error;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::hello::{self, Binding, Form, HelloError, Mode, Peer};
@@ -210,17 +210,7 @@ pub(crate) async fn accept(
     config: &Acceptor,
     admit: impl FnOnce(&[u8]) -> Result<(), HelloError>,
 ) -> Result<Secured, TlsError> {
-    let mut first = Vec::new();
-    read_record(stream, &mut first, MAX_CLIENT_HELLO, Peer::Client).await?;
-    let mut acceptor = rustls::server::Acceptor::default();
-    acceptor.read_tls(&mut first.as_slice())?;
-    let accepted = acceptor.accept().map_err(|(error, _)| error)?.ok_or(TlsError::NotTls)?;
-    let (ticket, version) = {
-        let hello = accepted.client_hello();
-        let mut names = hello.alpn().into_iter().flatten();
-        let ticket = names.next().ok_or(HelloError::Garbage)?.to_vec();
-        (ticket, names.find_map(named_version))
-    };
+    let Offer { accepted, ticket, version } = read_offer(stream).await?;
     if let Some(Err(error)) = version.map(|version| Peer::Client.check(version)) {
         stream.write_all(&hello::START).await?;
         return Err(error.into());
@@ -237,9 +227,33 @@ pub(crate) async fn accept(
     shake(stream, Connection::Server(connection), false).await
 }
 
+/// What a ClientHello says before anything is computed for it.
+pub(crate) struct Offer {
+    accepted: rustls::server::Accepted,
+    pub ticket: Vec<u8>,
+    /// The version that the client names.
+    version: Option<u8>,
+}
+
+/// Reads a ClientHello, of a limited size because nothing is known of the client.
+pub(crate) async fn read_offer(stream: &mut (impl AsyncRead + Unpin)) -> Result<Offer, TlsError> {
+    let mut first = Vec::new();
+    read_record(stream, &mut first, MAX_CLIENT_HELLO, Peer::Client).await?;
+    let mut acceptor = rustls::server::Acceptor::default();
+    acceptor.read_tls(&mut first.as_slice())?;
+    let accepted = acceptor.accept().map_err(|(error, _)| error)?.ok_or(TlsError::NotTls)?;
+    let (ticket, version) = {
+        let hello = accepted.client_hello();
+        let mut names = hello.alpn().into_iter().flatten();
+        let ticket = names.next().ok_or(HelloError::Garbage)?.to_vec();
+        (ticket, names.find_map(named_version))
+    };
+    Ok(Offer { accepted, ticket, version })
+}
+
 /// Reads one record, head included.
 async fn read_record(
-    stream: &mut TcpStream,
+    stream: &mut (impl AsyncRead + Unpin),
     record: &mut Vec<u8>,
     most: usize,
     peer: Peer,
@@ -265,7 +279,7 @@ async fn read_record(
 }
 
 /// Why a peer of this version does not speak TLS: it may be a server that names the form of its keys.
-async fn other_form(stream: &mut TcpStream, head: [u8; 5], peer: Peer) -> TlsError {
+async fn other_form(stream: &mut (impl AsyncRead + Unpin), head: [u8; 5], peer: Peer) -> TlsError {
     let mut start = hello::START;
     start[..head.len()].copy_from_slice(&head);
     if let Err(error) = stream.read_exact(&mut start[head.len()..]).await {

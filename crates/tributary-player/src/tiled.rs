@@ -6,6 +6,8 @@
 //! are specified in `docs/tiled-wire-format.md`.
 
 mod frames;
+#[doc(hidden)]
+pub mod fuzz;
 mod guard;
 mod planner;
 mod player;

@@ -8,6 +8,8 @@
 mod colour;
 mod container;
 mod ffprobe;
+#[doc(hidden)]
+pub mod fuzz;
 mod layout;
 mod refusal;
 mod times;

@@ -17,6 +17,8 @@ pub use checksum::{fold, sum_of};
 pub use device::{QUEUE, Tun, TunError};
 pub use frame::{BUFFER, Frame, Malformed, Pool, Scratch, VIRTIO};
 pub use merge::Merger;
+#[doc(hidden)]
+pub use netlink::fuzz;
 pub use netlink::{
     Interface, MAIN_TABLE, Netlink, Network, NetworkChanges, Route, Rule, Selector, TableRule,
     interface_index,

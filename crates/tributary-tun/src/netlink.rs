@@ -1,6 +1,8 @@
 //! The few rtnetlink requests that emulator and tunnels make, each acknowledged by the kernel (RFC 3549 framing), and the
 //! network configuration that path management reads and watches.
 
+#[doc(hidden)]
+pub mod fuzz;
 mod message;
 mod policy;
 mod watch;

@@ -60,7 +60,8 @@ pub(super) fn set_upright(path: &Path) -> Result<(), Mp4Error> {
     Ok(file.write_all_at(&upright, matrix as u64)?)
 }
 
-fn header_of(header: &[u8]) -> Result<Made, Mp4Error> {
+/// The layout that a header describes.
+pub(super) fn header_of(header: &[u8]) -> Result<Made, Mp4Error> {
     let (mut at, mut moov) = (0, None);
     while let Some(start) = header.get(at..at + 8) {
         let size = u32::from_be_bytes([start[0], start[1], start[2], start[3]]) as usize;

@@ -116,7 +116,8 @@ fn read_text(path: &Path) -> Result<String, ClientsError> {
     decode(&bytes).map(|text| text.into_owned()).map_err(|error| unreadable(error.to_string()))
 }
 
-fn parse(text: &str) -> Result<Vec<Client>, Fault> {
+/// The clients in a text, or what is wrong with it and where.
+pub(crate) fn parse(text: &str) -> Result<Vec<Client>, Fault> {
     let document: Document =
         toml::from_str(text).map_err(|error| (error.span().unwrap_or(0..0), error.message().to_owned()))?;
     let (mut names, mut keys) = (HashMap::new(), HashMap::new());

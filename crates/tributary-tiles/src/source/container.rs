@@ -17,25 +17,35 @@ const SAMPLE_ENTRY: usize = 78;
 
 /// The part of the stored pictures that is to be shown: x, y, width, height; `None` for all of it.
 pub(super) fn shown_part(path: &Path, stored: (usize, usize)) -> Option<[usize; 4]> {
-    let part = match sample_entry(path) {
+    part_of(&mut File::open(path).ok()?, stored)
+}
+
+/// The same for a file that is open.
+pub(super) fn part_of(file: &mut (impl Read + Seek), stored: (usize, usize)) -> Option<[usize; 4]> {
+    let part = match sample_entry(file) {
         Some(entry) => clean_aperture(find(&entry, b"clap")?, stored)?,
-        None => matroska_part(path, stored)?,
+        None => matroska_part(file, stored)?,
     };
     (part != [0, 0, stored.0, stored.1]).then_some(part)
 }
 
 /// Whether the first video track is projected onto a mesh.
 pub(super) fn has_mesh(path: &Path) -> bool {
+    File::open(path).is_ok_and(|mut file| shows_mesh(&mut file))
+}
+
+/// The same for a file that is open.
+pub(super) fn shows_mesh(file: &mut (impl Read + Seek)) -> bool {
     let mesh = |entry: Vec<u8>| {
         let projection = find(find(&entry, b"sv3d")?, b"proj")?;
         find(projection, b"mshp").or_else(|| find(projection, b"ytmp")).map(drop)
     };
-    sample_entry(path).and_then(mesh).is_some()
+    sample_entry(file).and_then(mesh).is_some()
 }
 
 /// The boxes in the first video track's sample entry of an MP4 file.
-fn sample_entry(path: &Path) -> Option<Vec<u8>> {
-    let moov = moov(&mut File::open(path).ok()?)?;
+fn sample_entry(file: &mut (impl Read + Seek)) -> Option<Vec<u8>> {
+    let moov = moov(file)?;
     let track = boxes(&moov).filter(|(name, _)| name == b"trak").find_map(|(_, track)| {
         let media = find(track, b"mdia")?;
         // A handler box has version, flags and four bytes before its kind.
@@ -47,7 +57,7 @@ fn sample_entry(path: &Path) -> Option<Vec<u8>> {
     entry.get(SAMPLE_ENTRY..).map(<[u8]>::to_vec)
 }
 
-fn moov(file: &mut File) -> Option<Vec<u8>> {
+fn moov(file: &mut (impl Read + Seek)) -> Option<Vec<u8>> {
     let mut at = 0_u64;
     for number in 0..MOST_BOXES {
         file.seek(SeekFrom::Start(at)).ok()?;
@@ -111,9 +121,10 @@ const VIDEO: u64 = 0xE0;
 /// Pixels to remove at the bottom, the top, the left and the right.
 const CROP: [u64; 4] = [0x54AA, 0x54BB, 0x54CC, 0x54DD];
 
-fn matroska_part(path: &Path, stored: (usize, usize)) -> Option<[usize; 4]> {
+fn matroska_part(file: &mut (impl Read + Seek), stored: (usize, usize)) -> Option<[usize; 4]> {
     let mut bytes = Vec::new();
-    File::open(path).ok()?.take(MATROSKA_BYTES).read_to_end(&mut bytes).ok()?;
+    file.rewind().ok()?;
+    file.take(MATROSKA_BYTES).read_to_end(&mut bytes).ok()?;
     bytes.starts_with(&[0x1A, 0x45, 0xDF, 0xA3]).then_some(())?;
     let child = |bytes, wanted| elements(bytes).find(|(id, _)| *id == wanted).map(|(_, body)| body);
     let tracks = child(child(&bytes, SEGMENT)?, TRACKS)?;

@@ -1,0 +1,8 @@
+//! Fuzz target `head-trace`, implemented in `files.rs`.
+#![no_main]
+#![allow(dead_code, reason = "each target runs one of the shared entries")]
+
+#[path = "../entry.rs"]
+mod entry;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| entry::head_trace(data));
