@@ -8,6 +8,7 @@ mod licences;
 mod links;
 mod lock_file;
 mod module_files;
+mod named_functions;
 mod package_names;
 mod packages;
 mod pages;
@@ -46,6 +47,7 @@ pub const ALL: &[Rule] = &[
     Rule { name: "licences", check: licences::check },
     Rule { name: "lock-file", check: lock_file::check },
     Rule { name: "links", check: links::check },
+    Rule { name: "named-functions", check: named_functions::check },
     Rule { name: "pages", check: pages::check },
     Rule { name: "provenance", check: provenance::check },
 ];

@@ -28,7 +28,7 @@ fn targets(line: &str) -> impl Iterator<Item = &str> {
 }
 
 /// `target` relative to the folder of `file`, as a path from the project root.
-fn resolve(file: &str, target: &str) -> String {
+pub(super) fn resolve(file: &str, target: &str) -> String {
     let mut parts: Vec<&str> = file.split('/').collect();
     parts.pop();
     for part in target.split('/') {
