@@ -11,7 +11,8 @@ use etherparse::defrag::IpDefragBuf;
 use etherparse::icmpv4::DestUnreachableHeader;
 use etherparse::icmpv6::DestUnreachableCode;
 use etherparse::{
-    Icmpv4Type, Icmpv6Type, IpFragOffset, IpNumber, IpSlice, Ipv6ExtensionSlice, PacketBuilder, UdpSlice,
+    Icmpv4Type, Icmpv6Type, IpFragOffset, IpNumber, IpSlice, Ipv4Header, Ipv6ExtensionSlice, Ipv6Header,
+    PacketBuilder, UdpHeader, UdpSlice,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,6 +28,9 @@ const FRAGMENTS: Duration = Duration::from_secs(30);
 /// Bytes of the refused packet in an ICMP answer: both families allow this many in every answer.
 const QUOTE: usize = 512;
 const HOPS: u8 = 64;
+/// Bytes of a UDP header, and where its checksum is.
+const UDP: usize = 8;
+const CHECKSUM_AT: usize = 6;
 /// The device has checked the checksum.
 const CHECKSUM_VALID: u8 = 2;
 const ECHO_REQUEST: u8 = 8;
@@ -203,17 +207,59 @@ fn is_one_host(address: IpAddr) -> bool {
     !address.is_unspecified() && !address.is_multicast() && address != IpAddr::V4(Ipv4Addr::BROADCAST)
 }
 
-/// Appends a virtio header and a packet with one datagram. `false`, and nothing useful appended, when the ends are of different
-/// families or the datagram is too long for them.
+/// Appends a virtio header and a packet with one datagram, as [`write_headers`].
 pub fn write_datagram(out: &mut Vec<u8>, ends: Ends, payload: &[u8]) -> bool {
-    out.extend_from_slice(&[0; VIRTIO]);
-    let (from, to) = (ends.from.port(), ends.to.port());
-    let builder = match (ends.from.ip(), ends.to.ip()) {
-        (IpAddr::V4(a), IpAddr::V4(b)) => PacketBuilder::ipv4(a.octets(), b.octets(), HOPS),
-        (IpAddr::V6(a), IpAddr::V6(b)) => PacketBuilder::ipv6(a.octets(), b.octets(), HOPS),
+    let is_written = write_headers(out, ends, (payload.len(), payload.len()));
+    out.extend_from_slice(payload);
+    is_written
+}
+
+/// Appends a virtio header and the headers of a packet whose datagrams follow: `bytes` in all, `each` in each of them, but the last may
+/// have fewer. With several it is a super-frame, which the kernel cuts (Linux 6.2). It completes the checksums, too. `false`, and nothing
+/// useful appended, when the ends are of different families or the packet is too long for them.
+pub fn write_headers(out: &mut Vec<u8>, ends: Ends, (bytes, each): (usize, usize)) -> bool {
+    let Ok(length) = u16::try_from(UDP + bytes) else { return false };
+    let begin = out.len();
+    out.resize(begin + VIRTIO, 0);
+    let addresses = match (ends.from.ip(), ends.to.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            let (from, to) = (from.octets(), to.octets());
+            let Ok(mut header) = Ipv4Header::new(length, HOPS, IpNumber::UDP, from, to) else { return false };
+            header.header_checksum = header.calc_header_checksum();
+            out.extend_from_slice(&header.to_bytes());
+            sum_of(&from) + sum_of(&to)
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            let (source, destination) = (from.octets(), to.octets());
+            let header = Ipv6Header {
+                payload_length: length,
+                next_header: IpNumber::UDP,
+                hop_limit: HOPS,
+                source,
+                destination,
+                ..Ipv6Header::default()
+            };
+            out.extend_from_slice(&header.to_bytes());
+            sum_of(&source) + sum_of(&destination)
+        }
         _ => return false,
     };
-    builder.udp(from, to).write(out, payload).is_ok()
+    let transport = out.len() - begin - VIRTIO;
+    let checksum = fold(addresses + u32::from(IpNumber::UDP.0) + u32::from(length));
+    let (source_port, destination_port) = (ends.from.port(), ends.to.port());
+    out.extend_from_slice(&UdpHeader { source_port, destination_port, length, checksum }.to_bytes());
+    let virtio = &mut out[begin..begin + VIRTIO];
+    virtio[0] = NEEDS_CHECKSUM;
+    let (headers, segment) = if each < bytes {
+        virtio[1] = GSO_UDP;
+        (transport + UDP, each)
+    } else {
+        (0, 0)
+    };
+    for (at, value) in [(2, headers), (4, segment), (6, transport), (8, CHECKSUM_AT)] {
+        virtio[at..at + 2].copy_from_slice(&(value as u16).to_ne_bytes());
+    }
+    true
 }
 
 /// Appends a virtio header and the ICMP answer that says why this packet does not arrive, from its destination. `false` for bytes that

@@ -2,7 +2,7 @@
 
 use crate::fd;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use thiserror::Error;
@@ -154,6 +154,14 @@ impl Tun {
     /// The kernel refuses it, or its interface is down.
     pub fn write(&self, head: &[u8], tail: &[u8]) -> io::Result<()> {
         fd::write_two(self.as_fd(), head, tail).map(drop)
+    }
+
+    /// The same with a packet in many parts, 1024 at most.
+    ///
+    /// # Errors
+    /// The kernel refuses it, or its interface is down.
+    pub fn write_parts(&self, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        fd::write_parts(self.as_fd(), parts).map(drop)
     }
 }
 

@@ -1,8 +1,10 @@
 //! Datagrams of every length in packets, super-frames and fragments; what is damaged or not carried; any bytes.
 
 use super::*;
+use crate::frame::{BUFFER, Frame, Pool, Scratch};
 use etherparse::{IpFragOffset, Ipv4Header, Ipv6FragmentHeader, Ipv6Header};
 use proptest::prelude::*;
+use std::rc::Rc;
 
 const NOW: Duration = Duration::from_secs(100);
 
@@ -14,7 +16,20 @@ fn ends(six: bool) -> Ends {
 fn packet(ends: Ends, payload: &[u8]) -> Vec<u8> {
     let mut frame = Vec::new();
     assert!(write_datagram(&mut frame, ends, payload));
-    frame
+    cut(frame).remove(0)
+}
+
+/// What the kernel makes of a packet or super-frame: its packets, with their checksums.
+fn cut(mut frame: Vec<u8>) -> Vec<Vec<u8>> {
+    let (pool, mut scratch, length) = (Rc::new(Pool::default()), Scratch::new(), frame.len());
+    frame.resize(length.max(BUFFER), 0);
+    let frame = Frame::take(&mut frame, length, &pool).expect("sound headers");
+    let packets = (0..frame.segments()).map(|index| {
+        let mut out = vec![0; VIRTIO];
+        frame.write_segment(index, &mut scratch, &mut out);
+        out
+    });
+    packets.collect()
 }
 
 /// The packet as fragments of at most `most` bytes of payload, a multiple of eight.
@@ -70,6 +85,27 @@ fn a_super_frame_is_many_datagrams() {
     let mut reader = PacketReader::default();
     let Packet::Datagrams { bytes, each, .. } = reader.read(&frame, NOW) else { panic!("no datagrams") };
     assert_eq!(bytes.chunks(each).map(<[u8]>::len).collect::<Vec<_>>(), [1000, 1000, 500]);
+}
+
+#[test]
+fn written_headers_are_cut_into_the_datagrams_with_their_checksums() {
+    for six in [false, true] {
+        for length in [0, 1, 1400, 2801, 4200, 60_000] {
+            let payload: Vec<u8> = (0..length).map(|n| (n % 251) as u8).collect();
+            let mut frame = Vec::new();
+            assert!(write_headers(&mut frame, ends(six), (length, 1400.min(length))));
+            frame.extend_from_slice(&payload);
+            let read = Packet::Datagrams { ends: ends(six), bytes: &payload, each: 1400.min(length) };
+            assert_eq!(PacketReader::default().read(&frame, NOW), read);
+            let datagrams = if length == 0 { vec![&[][..]] } else { payload.chunks(1400).collect() };
+            let packets = cut(frame);
+            assert_eq!(packets.len(), datagrams.len());
+            for (packet, datagram) in packets.iter().zip(datagrams) {
+                let read = Packet::Datagrams { ends: ends(six), bytes: datagram, each: datagram.len() };
+                assert_eq!(PacketReader::default().read(packet, NOW), read, "{length}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -3,23 +3,24 @@
 //! Other protocols are answered with ICMP, except TCP, which the kernel gives to a listener before it reaches the device. Not here: the
 //! bytes of packets ([`tributary_tun::datagram`]), and who makes the device and its routes.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tributary_tun::datagram::{
-    Ends, Packet, PacketReader, Unreachable, write_datagram, write_refusal, write_unreachable,
+    Ends, Packet, PacketReader, Unreachable, write_headers, write_refusal, write_unreachable,
 };
 use tributary_tun::{BUFFER, QUEUE, Tun, VIRTIO};
 
 use super::super::relay;
 use super::super::sessions::Sessions;
 use super::super::target::Head;
-use super::{Answers, BATCH, FlowTable, MOST_FLOWS};
+use super::{Answers, BATCH, FlowTable, MOST_FLOWS, alike};
 use crate::flow::Datagram;
 use crate::rate_limited::RateLimited;
 use crate::sockopt::readiness;
@@ -29,6 +30,8 @@ const TCP: u8 = 6;
 /// Bytes of datagrams that are read from the device at once, and the longest packet's.
 const READ: usize = 256 << 10;
 const LONGEST: usize = 65_535;
+/// Datagrams in a super-frame that the kernel cuts (UDP_MAX_SEGMENTS).
+const MOST_IN_FRAME: usize = 64;
 /// Time before the device is read again after an error.
 const AFTER_ERROR: Duration = Duration::from_millis(20);
 
@@ -48,7 +51,7 @@ impl Packets {
     /// Carries datagrams in both directions until `ended`, and then those that still wait in the device. While there is no session they
     /// are dropped.
     pub(in super::super) async fn run(self, sessions: Arc<Sessions>, ended: CancellationToken) {
-        let flows = FlowTable::new(MOST_FLOWS, Sources(self.0.clone()));
+        let flows = FlowTable::new(MOST_FLOWS, Sources { tun: self.0.clone(), cuts: true.into() });
         let (mut waiting, mut last) = (Waiting::new(), 0);
         loop {
             let is_last = ended.is_cancelled();
@@ -177,17 +180,32 @@ impl Waiting {
 }
 
 /// The programs that send through the device.
-struct Sources(Arc<AsyncFd<Tun>>);
+struct Sources {
+    tun: Arc<AsyncFd<Tun>>,
+    /// Whether the kernel cuts super-frames of datagrams (Linux 6.2).
+    cuts: AtomicBool,
+}
 
 impl Answers<Ends> for Sources {
     fn datagrams(&self, &Ends { from, to }: &Ends, datagrams: &[Datagram]) {
-        let mut packet = Vec::new();
-        for datagram in datagrams {
-            packet.clear();
-            if write_datagram(&mut packet, Ends { from: to, to: from }, &datagram.bytes) {
+        let ends = Ends { from: to, to: from };
+        let (mut headers, mut rest) = (Vec::new(), datagrams);
+        while let Some(first) = rest.first() {
+            let most = if self.cuts.load(Ordering::Relaxed) { MOST_IN_FRAME } else { 1 };
+            let (run, after) = rest.split_at(alike(rest, most));
+            let length = run.iter().map(|datagram| datagram.bytes.len()).sum();
+            headers.clear();
+            if write_headers(&mut headers, ends, (length, first.bytes.len())) {
+                let datagrams = run.iter().map(|datagram| IoSlice::new(&datagram.bytes));
+                let parts: Vec<_> = [IoSlice::new(&headers)].into_iter().chain(datagrams).collect();
                 // The kernel drops what its queues cannot hold.
-                let _ = self.0.get_ref().write(&packet, &[]);
+                let written = self.tun.get_ref().write_parts(&parts);
+                if run.len() > 1 && written.is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput) {
+                    self.cuts.store(false, Ordering::Relaxed);
+                    continue;
+                }
             }
+            rest = after;
         }
     }
 
@@ -201,7 +219,7 @@ impl Answers<Ends> for Sources {
         };
         let mut answer = Vec::new();
         if write_refusal(&mut answer, *ends, why) {
-            let _ = self.0.get_ref().write(&answer, &[]);
+            let _ = self.tun.get_ref().write(&answer, &[]);
         }
     }
 }
