@@ -274,7 +274,7 @@ pub(crate) enum TunnelCommand {
 
 /// Run the command of a settings file: TOML with the command's flags as keys.
 ///
-/// `command` names the command: serve, connect, stream serve, stream play, dash serve, dash play, gateway, ap or device. Every
+/// `command` names the command: serve, connect, tunnel, stream serve, stream play, dash serve, dash play, gateway, ap or device. Every
 /// flag is a key, with `_` for `-`; one that may be repeated takes a list, and one without a value true or false. The
 /// directory of `stream serve` and `dash serve` is `directory`, the URL of `dash play` is `url`. Paths are relative to the
 /// working directory. Everything is checked before anything starts. An option after FILE replaces the file's value.

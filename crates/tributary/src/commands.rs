@@ -53,6 +53,9 @@ pub(crate) enum Command {
     /// The session of a tunnel; only for `tunnel`.
     #[command(name = tunnel::SESSION, hide = true)]
     TunnelSession(TunnelArguments),
+    /// The same with a settings file; only for `run`.
+    #[command(name = tunnel::SESSION_OF_FILE, hide = true)]
+    TunnelSessionOfFile(RunArguments),
     Run(RunArguments),
     Check(CheckArguments),
     Status(StatusArguments),
@@ -103,6 +106,7 @@ const SERVICES: &[&str] = &[
     "gateway",
     "ap",
     "device",
+    "tunnel",
 ];
 
 pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
@@ -137,8 +141,15 @@ fn start(command: Command, file: Option<Document>) -> Result<ExitCode> {
         }
         Command::Exec(arguments) => exec::run(arguments),
         Command::ExecInside(arguments) => Ok(exec::inside(&arguments.program)),
-        Command::Tunnel(arguments) => tunnel::run(&arguments),
-        Command::TunnelSession(arguments) => tunnel::session(&arguments),
+        Command::Tunnel(arguments) => tunnel::run(&arguments, file.is_some()),
+        Command::TunnelSession(arguments) => {
+            let read = |began: &Document| match read_again(began)? {
+                (newer, Command::Tunnel(arguments)) => Ok((newer, arguments)),
+                _ => unreachable!("the command is the same"),
+            };
+            tunnel::session(arguments, file.map(|began| SettingsFile::new(began, read)))
+        }
+        Command::TunnelSessionOfFile(arguments) => tunnel_session(arguments),
         Command::Run(arguments) => run(arguments),
         Command::Check(arguments) => check(arguments),
         Command::Status(arguments) => status::run(&arguments),
@@ -160,6 +171,15 @@ fn run(arguments: RunArguments) -> Result<ExitCode> {
     let document = Document::read::<Cli>(&arguments.file, SERVICES, arguments.options)?;
     let command = parse(&document)?;
     start(command, Some(document))
+}
+
+/// Runs the session of a tunnel that [`run`] started.
+fn tunnel_session(arguments: RunArguments) -> Result<ExitCode> {
+    let document = Document::read::<Cli>(&arguments.file, &["tunnel"], arguments.options)?;
+    match parse(&document)? {
+        Command::Tunnel(arguments) => start(Command::TunnelSession(arguments), Some(document)),
+        _ => unreachable!("no other command was allowed"),
+    }
 }
 
 fn check(arguments: CheckArguments) -> Result<ExitCode> {
@@ -195,6 +215,7 @@ fn check_command(command: &Command) -> Result<()> {
     match command {
         Command::Serve(arguments) => proxy::check_serve(arguments),
         Command::Connect(arguments) => proxy::check_connect(arguments),
+        Command::Tunnel(arguments) => tunnel::check(arguments),
         Command::Stream(command) => stream::check(command),
         Command::Dash(command) => dash::check(command),
         Command::Gateway(arguments) => nodes::check::<GatewayConfig>(arguments),

@@ -27,7 +27,7 @@ const RAW: u64 = 1 << 13;
 
 type Case = (&'static str, fn(&World));
 
-const CASES: [Case; 10] = [
+const CASES: [Case; 11] = [
     ("the_whole_machine_s_traffic_is_carried", the_whole_machines_traffic_is_carried),
     ("a_transfer_survives_the_loss_of_a_radio", a_transfer_survives_the_loss_of_a_radio),
     ("what_is_selected_is_carried", what_is_selected_is_carried),
@@ -37,6 +37,7 @@ const CASES: [Case; 10] = [
     ("what_a_killed_tunnel_left_is_taken_back", what_a_killed_tunnel_left_is_taken_back),
     ("the_kill_switch_holds_when_the_session_dies", the_kill_switch_holds_when_the_session_dies),
     ("a_route_back_into_the_tunnel_is_named", a_route_back_into_the_tunnel_is_named),
+    ("a_settings_file_is_run_and_read_again", a_settings_file_is_run_and_read_again),
     ("what_is_missing_is_named", what_is_missing_is_named),
 ];
 
@@ -110,25 +111,38 @@ impl World {
         self.network.command(Side::Client, words[0]).args(&words[1..]).output().expect("it starts")
     }
 
-    /// The tunnel's arguments after the command.
-    fn tunnel_command(&self, options: &[&str]) -> Command {
+    /// A path over a radio.
+    fn path(&self, radio: usize) -> String {
+        format!("{}={}:{}", VethNetwork::interface(radio), Side::Server.address(radio), self.port)
+    }
+
+    /// The program on the client's side.
+    fn program(&self) -> Command {
         let mut command = self.network.command(Side::Client, PROGRAM);
-        command.arg("tunnel").arg("--shared-key").arg(self.directory.path().join("key"));
-        for path in [0, 1] {
-            let server = Side::Server.address(path);
-            command.arg("--path").arg(format!("{}={server}:{}", VethNetwork::interface(path), self.port));
-        }
-        command.args(options).env_remove("RUST_LOG").stdin(Stdio::null());
+        command.env_remove("RUST_LOG").stdin(Stdio::null());
         command.env("TRIBUTARY_RUNTIME_DIR", self.directory.path().join("status"));
+        command
+    }
+
+    /// The tunnel's command with these options.
+    fn tunnel_command(&self, options: &[&str]) -> Command {
+        let mut command = self.program();
+        command.arg("tunnel").arg("--shared-key").arg(self.directory.path().join("key"));
+        command.args([0, 1].iter().flat_map(|radio| ["--path".to_owned(), self.path(*radio)])).args(options);
         command
     }
 
     /// A tunnel that leads already.
     fn tunnel(&self, options: &[&str]) -> Program {
+        let routes_off = options.windows(2).any(|pair| pair == ["--routes", "off"]);
+        self.start(self.tunnel_command(options), routes_off)
+    }
+
+    /// The same with any command.
+    fn start(&self, mut command: Command, routes_off: bool) -> Program {
         let log = File::create(self.log()).expect("a file");
         let before = self.state();
-        let tunnel = Program(self.tunnel_command(options).stderr(log).spawn().expect("it starts"));
-        let routes_off = options.windows(2).any(|pair| pair == ["--routes", "off"]);
+        let tunnel = Program(command.stderr(log).spawn().expect("it starts"));
         until("the tunnel leads", || {
             let now = self.state();
             let marks = if routes_off { "198.18.0.1" } else { "29810" };
@@ -420,6 +434,40 @@ fn a_route_back_into_the_tunnel_is_named(world: &World) {
     world.logged("192.0.2.1");
     world.logged("leads the session's own packets into the tunnel");
     assert_eq!(end(tunnel), Some(0));
+}
+
+fn a_settings_file_is_run_and_read_again(world: &World) {
+    let before = world.state();
+    let at = |name: &str| world.directory.path().join(name);
+    let write = |radio: usize, more: &str| {
+        let (key, path) = (at("key"), world.path(radio));
+        let text = format!("command = \"tunnel\"\nshared_key = {key:?}\npath = [{path:?}]\n{more}");
+        fs::write(at("tunnel.toml"), text).expect("a file");
+    };
+    let paths = || {
+        let status = world.program().args(["status", "--json"]).output().expect("it starts");
+        let status: serde_json::Value = serde_json::from_str(&said(&status, 0)).expect("JSON");
+        status.to_string()
+    };
+    write(0, "uid = [\"65534\"]\nuids = 3\n");
+    let check = || world.program().arg("check").arg(at("tunnel.toml")).output().expect("it starts");
+    assert!(String::from_utf8_lossy(&check().stderr).contains("tunnel.toml:5: unknown key `uids`"));
+    write(0, "to = [\"10.0.0.1/8\"]\n");
+    assert!(String::from_utf8_lossy(&check().stderr).contains("tunnel.toml:4: `to`: "));
+    write(0, "to = [\"203.0.113.0/24\"]\n");
+    assert!(said(&check(), 0).contains("valid settings of `tunnel`"));
+    let mut command = world.program();
+    command.arg("run").arg(at("tunnel.toml")).args(["--drain", "5"]);
+    let tunnel = world.start(command, false);
+    assert_eq!(said(&world.page(WEB), 0), PAGE);
+    write(1, "to = [\"203.0.113.0/24\"]\nmtu = 1400\n");
+    succeeds(Command::new("kill").args(["-s", "HUP", &tunnel.0.id().to_string()]));
+    world.logged("was read again; changed: path; needs a restart: mtu");
+    let other = world.path(1);
+    until("the session is on the other path", || paths().contains(&other));
+    assert_eq!(said(&world.page(WEB), 0), PAGE);
+    assert_eq!(end(tunnel), Some(0));
+    assert_eq!(world.state(), before);
 }
 
 fn what_is_missing_is_named(world: &World) {

@@ -1,6 +1,6 @@
 //! `tributary serve` and `tributary connect`: the two ends of the proxy.
 
-mod control;
+pub(super) mod control;
 
 use super::stop;
 use crate::cli::{ConnectArguments, ServeArguments, SessionArguments};
@@ -160,17 +160,26 @@ pub(crate) fn connect(
         let service = service.begin()?;
         let forwarder = Forwarder::bind(config).await?.with_udp(arguments.udp).await?;
         let reload =
-            file.map(|file| Reload::new(file, control::CONNECT, control::apply_connect(forwarder.control())));
+            file.map(|file| Reload::new(file, control::CLIENT, control::apply_connect(forwarder.control())));
         reload.as_ref().map(Reload::follow).transpose()?;
         privileges.finish()?;
         announce(&forwarder.addresses(), arguments.json)?;
         let ending = Ending::default();
-        let server = arguments.paths.server().map(str::to_owned);
-        let methods = Box::new(control::ConnectMethods { control: forwarder.control(), server });
-        let control = Control { methods, ..Control::new(&ending, reload) };
+        let control = client_control(&forwarder, &arguments.paths, (&ending, reload));
         let _shown = service.show_proxy("connect", &forwarder.addresses(), control, forwarder.watch());
         stop::run(&ending, |stopped| forwarder.run_until(async { drop(stopped.await) }, drain)).await
     })
+}
+
+/// How a running client can be changed.
+pub(super) fn client_control(
+    forwarder: &Forwarder,
+    paths: &PathArguments,
+    (ending, reload): (&Ending, Option<Reload>),
+) -> Control {
+    let server = paths.server().map(str::to_owned);
+    let methods = Box::new(control::ClientMethods { control: forwarder.control(), server });
+    Control { methods, ..Control::new(ending, reload) }
 }
 
 /// The settings of a client side.

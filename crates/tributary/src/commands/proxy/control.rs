@@ -1,4 +1,4 @@
-//! What the control socket of `serve` and `connect` can change, and what a settings file can that is read again.
+//! What the control socket of `serve`, `connect` and `tunnel` can change, and what a settings file can that is read again.
 
 use super::{Serving, connect_config, priorities};
 use crate::cli::{ConnectArguments, ServeArguments};
@@ -13,8 +13,8 @@ use tributary_net::proxy::{ForwardControl, PriorityRule, PriorityRules, ServeRul
 
 /// Settings of `serve` that are replaced while it runs.
 pub(super) const SERVE: &[&str] = &["forward", "udp", "allow", "priority", "memory"];
-/// Settings of `connect` that are replaced while it runs.
-pub(super) const CONNECT: &[&str] = &["path", "server", "priority"];
+/// Settings of a client that are replaced while it runs.
+pub(crate) const CLIENT: &[&str] = &["path", "server", "priority"];
 
 /// Carries out the settings of a file for a running server.
 pub(super) fn apply_serve(control: ServerControl) -> Apply<ServeArguments> {
@@ -56,7 +56,7 @@ impl Methods for ServeMethods {
 pub(super) struct ServeMethods(pub(super) ServerControl);
 
 /// Methods of a client.
-pub(super) struct ConnectMethods {
+pub(super) struct ClientMethods {
     pub(super) control: ForwardControl,
     /// `--server`: that of paths that name none.
     pub(super) server: Option<String>,
@@ -81,7 +81,7 @@ struct Metered {
     metered: bool,
 }
 
-impl Methods for ConnectMethods {
+impl Methods for ClientMethods {
     fn call(&self, method: &str, params: &Value) -> Option<Result<Value, Fault>> {
         Some(match method {
             "add_path" => carry_out(params, |Path { path }| self.add(&path)),
@@ -95,7 +95,7 @@ impl Methods for ConnectMethods {
     }
 }
 
-impl ConnectMethods {
+impl ClientMethods {
     fn add(&self, path: &str) -> Result<()> {
         let mut paths = self.control.paths();
         let server = self.server.clone().or_else(|| Some(paths.first()?.server.to_string()));
