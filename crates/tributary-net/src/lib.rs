@@ -112,5 +112,5 @@ pub use transport::{
     Acceptor, ClientBuilder, Connection, ConnectionClosed, RecvHalf, SendHalf, Sent, ServerBuilder,
     TransportConfig, TransportError, TransportName, TransportStream,
 };
-pub use tributary_proto::{Config as SessionConfig, Event, SessionStats, SubflowStats};
+pub use tributary_proto::{Config as SessionConfig, ContentClass, Event, SessionStats, SubflowStats};
 pub use tributary_types::{PathId, StreamId, SubflowId};

@@ -38,7 +38,7 @@ pub use crate::destination::{Destination, Host, HostError, HostName};
 pub use drain::{Drain, Drained, Ticket};
 pub use event_log::{EventLogConfig, EventLogForm};
 pub use forward::{ForwardConfig, ForwardControl, Forwarder, Redirected};
-pub use priority::{PriorityRule, PriorityRuleError, PriorityRules};
+pub use priority::{Priority, PriorityRule, PriorityRuleError, PriorityRules};
 pub use request::{Outcome, RequestError, RequestReader, Step};
 pub use serve::{ServeConfig, ServeRules, Server, ServerControl};
 pub use target::{Entrance, LeadsTo, Target, TargetError, TargetName};

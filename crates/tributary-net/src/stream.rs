@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tributary_proto::{ReadError, WriteError};
+use tributary_proto::{ContentClass, ReadError, WriteError};
 use tributary_types::{Bitrate, Instant, StreamId};
 
 use crate::shared::{Handle, Shared};
@@ -200,6 +200,12 @@ impl Stream {
     /// The priority orders what this side sends and is not transmitted to the peer.
     pub fn set_priority(&self, priority: u8) {
         self.handle.0.change(|state, _| state.session.set_priority(self.id, priority));
+    }
+
+    /// Sets what everything written after this call needs of a subflow, for a stream with a priority and a scheduler that
+    /// forecasts.
+    pub fn set_content(&self, content: ContentClass) {
+        self.handle.0.change(|state, _| state.session.set_content(self.id, content));
     }
 
     /// The session's send rate, and the limit on a stream's bytes queued but not yet given to a subflow, as time at

@@ -13,6 +13,7 @@
 
 mod bound;
 mod config;
+mod content;
 pub mod coupling;
 mod event;
 pub mod flow;
@@ -32,6 +33,7 @@ pub mod wire;
 mod work;
 
 pub use config::{Config, ConfigError};
+pub use content::ContentClass;
 pub use event::{Event, Transmit};
 pub use receive::blocks_for;
 pub use session::{

@@ -21,6 +21,7 @@ use core::time::Duration;
 
 use tributary_types::{Bitrate, DataSeq, DataSize, Instant, PathId, SubflowId};
 
+use crate::content::ContentClass;
 pub use crate::send::SegmentCopy;
 use crate::send::SendBuffer;
 use crate::wire::SegmentKind;
@@ -135,6 +136,8 @@ pub struct SegmentView {
     pub bytes: u32,
     /// Priority of its stream; zero is bulk.
     pub priority: u8,
+    /// What its stream needs of a subflow, if it has a priority.
+    pub content: ContentClass,
     /// The peer has it.
     pub acknowledged: bool,
     /// The newest copy; `None` when it was never sent.
@@ -177,6 +180,7 @@ impl<'a> WindowView<'a> {
         self.send.segment(seq).map(|s| SegmentView {
             bytes: s.payload.len() as u32,
             priority: s.priority,
+            content: s.content,
             acknowledged: s.acknowledged,
             last_copy: s.copies().next(),
             sends: s.sends,

@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::Bytes;
 use tributary_types::{DataSeq, Instant, StreamId};
 
+use crate::content::ContentClass;
 use crate::numbers::NumberSet;
 use crate::wire::{DeclaredLimits, MAX_OUTSTANDING, MAX_SEGMENT, SegmentHead, SegmentKind};
 use crate::work::step;
@@ -235,6 +236,13 @@ impl SendBuffer {
         self.turns.requeue(id, stream, open);
     }
 
+    /// Changes what a stream needs of a subflow; numbered segments keep theirs.
+    pub fn set_content(&mut self, id: StreamId, content: ContentClass) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.content = content;
+        }
+    }
+
     /// Ends a stream after the bytes written so far.
     pub fn finish(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(&id) {
@@ -381,6 +389,7 @@ impl SendBuffer {
             s.untaken += segment.payload.len();
             self.untaken += segment.payload.len();
             segment.priority = s.priority;
+            segment.content = s.content;
         }
         self.segments.push_back(segment);
         seq

@@ -26,8 +26,9 @@ pub(crate) struct SessionArguments {
     /// Priority of this end's data: PORT=N, TARGET=N or dscp:NAME=N, N from 1 to 255; repeatable
     ///
     /// `connect`: the port that the application connected to, the target of its `--listen ADDR=TARGET`, or the
-    /// DSCP of its packets. `serve`: the port that it forwards to, or the target's name. The first rule that
-    /// matches counts; other connections are bulk.
+    /// DSCP of its first packet. `serve`: the port that it forwards to, the target's name, or that DSCP. The first rule that
+    /// matches counts; other connections are bulk. N:latency or N:throughput, such as 8554=3:throughput, chooses the path by
+    /// that alone instead of by --weights.
     #[arg(long, value_name = "RULE")]
     pub(crate) priority: Vec<String>,
     /// Congestion control of every subflow [default: the system's]

@@ -396,7 +396,7 @@ fn ctl_changes_paths_priorities_and_lets_a_program_end() {
     refused(&["--pid", &of_client, "priority", "7"], "priority rule `7`");
     let port = client.listening.rsplit_once(':').unwrap().1.to_owned();
     done(&["--pid", &of_client, "priority", &format!("{port}=7")]);
-    refused(&["--pid", &of_client, "priority", "dscp:EF=7"], "needs a restart");
+    done(&["--pid", &of_client, "priority", "dscp:EF=7:latency"]);
     done(&["--pid", &of_server, "priority", &format!("{}=9", world.echo.port())]);
     refused(&["--pid", &of_server, "priority", "video=9"], "there is no target `video`");
     refused(&["--pid", &of_server, "add-path", "127.0.0.3"], "no method `add_path`");

@@ -15,7 +15,7 @@ use tributary_tun::Tun;
 
 use super::drain::{Drain, Drained, Ticket};
 use super::event_log::{EventLog, EventLogConfig};
-use super::priority::LivePriorities;
+use super::priority::{LivePriorities, Priority};
 use super::relay::{self, Peer};
 use super::requested::Requested;
 use super::sessions::{Missing, Sessions};
@@ -100,8 +100,6 @@ pub struct ForwardControl {
     priorities: LivePriorities,
     /// Ports of the listeners, and where they lead.
     entrances: Arc<[(u16, LeadsTo)]>,
-    /// Whether the listeners keep the code points of connections.
-    keeps_code_points: bool,
 }
 
 impl ForwardControl {
@@ -128,10 +126,6 @@ impl ForwardControl {
     /// [`ProxyError::Priority`]: a rule that can match no connection; nothing is changed then.
     pub fn replace_priorities(&self, rules: PriorityRules) -> Result<(), ProxyError> {
         check_priorities(&rules, &self.entrances)?;
-        if rules.need_code_point() && !self.keeps_code_points {
-            let problem = "the first rule with a code point (dscp) needs a restart";
-            return Err(ProxyError::Priority(problem.to_owned()));
-        }
         self.priorities.replace(rules);
         Ok(())
     }
@@ -148,7 +142,7 @@ impl Forwarder {
     pub async fn bind(config: ForwardConfig) -> Result<Self, ProxyError> {
         let mut listeners = Vec::new();
         for Entrance { address, leads_to } in config.listen {
-            let bound = bind(address, config.priorities.need_code_point()).await;
+            let bound = bind(address).await;
             listeners.push((bound.map_err(|error| ProxyError::Bind { address, error })?, leads_to));
         }
         let entrances: Arc<[_]> = listeners.iter().filter_map(entrance).collect();
@@ -164,7 +158,6 @@ impl Forwarder {
             None => None,
         };
         let sessions = Sessions::start(connect, log);
-        let keeps_code_points = config.priorities.need_code_point();
         let priorities = LivePriorities::new(config.priorities);
         match (sessions.first(config.wait.unwrap_or(FIRST)).await, config.wait) {
             (Ok(()), _) => {}
@@ -180,12 +173,7 @@ impl Forwarder {
             names: Vec::new(),
             packets: None,
             udp: Vec::new(),
-            control: ForwardControl {
-                paths: sessions.paths(),
-                priorities: priorities.clone(),
-                entrances,
-                keeps_code_points,
-            },
+            control: ForwardControl { paths: sessions.paths(), priorities: priorities.clone(), entrances },
             sessions: Arc::new(sessions),
             priorities,
         })
@@ -199,6 +187,7 @@ impl Forwarder {
         for listener in sockets.listeners {
             listener.set_nonblocking(true)?;
             intake::limit_segments(listener.as_fd())?;
+            crate::sockopt::keep_opening_packets(listener.as_fd())?;
             self.redirected.push(TcpListener::from_std(listener)?);
         }
         for socket in sockets.names {
@@ -327,12 +316,10 @@ fn check_priorities(rules: &PriorityRules, listeners: &[(u16, LeadsTo)]) -> Resu
     Ok(())
 }
 
-async fn bind(address: SocketAddr, keep_code_points: bool) -> std::io::Result<TcpListener> {
+async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     let listener = TcpListener::bind(address).await?;
     intake::limit_segments(listener.as_fd())?;
-    if keep_code_points {
-        crate::sockopt::keep_opening_packets(listener.as_fd())?;
-    }
+    crate::sockopt::keep_opening_packets(listener.as_fd())?;
     Ok(listener)
 }
 
@@ -388,12 +375,11 @@ impl Accepting {
     fn take(&self, tcp: TcpStream, port: u16) {
         relay::prepare(&tcp);
         let ticket = self.connections.ticket();
-        let needed = self.priorities.need_code_point();
-        let dscp = needed.then(|| crate::sockopt::opening_code_point(tcp.as_fd())).flatten();
+        let dscp = crate::sockopt::opening_code_point(tcp.as_fd());
         match &self.leads_to {
             Way::Listen(LeadsTo::Target(target)) => {
                 let priority = self.priorities.of(port, target.as_ref(), dscp);
-                let head = Head::Target(target.clone()).encode();
+                let head = Head::Target(target.clone()).encode_with(dscp);
                 tokio::spawn(forward(tcp, self.sessions.clone(), (priority, head), ticket));
             }
             Way::Listen(LeadsTo::Requested) => {
@@ -401,7 +387,7 @@ impl Accepting {
             }
             Way::Redirected => {
                 if let Some(destination) = original_destination(&tcp) {
-                    tokio::spawn(self.requested.clone().serve_redirected(tcp, destination, ticket));
+                    tokio::spawn(self.requested.clone().serve_redirected(tcp, (destination, dscp), ticket));
                 }
             }
         }
@@ -420,7 +406,7 @@ fn original_destination(tcp: &TcpStream) -> Option<Destination> {
 async fn forward(
     tcp: TcpStream,
     sessions: Arc<Sessions>,
-    (priority, head): (u8, Vec<u8>),
+    (priority, head): (Priority, Vec<u8>),
     mut ticket: Ticket,
 ) {
     let opening = tokio::select! {

@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::dns::{Failure, Question, Wanted};
+use super::priority::Priority;
 use super::relay;
 use super::sessions::Sessions;
 use super::target::Head;
@@ -85,7 +86,8 @@ async fn answer(
 
 /// Asks the server for the addresses of a name.
 async fn lookup(name: &HostName, sessions: &Sessions) -> io::Result<Vec<IpAddr>> {
-    let mut stream = sessions.open(None::<&TcpStream>, 0).await.map_err(io::Error::other)?;
+    let mut stream =
+        sessions.open(None::<&TcpStream>, Priority::default()).await.map_err(io::Error::other)?;
     stream.write_chunk(Head::Lookup(name.clone()).encode().into()).await?;
     // With its answer, which may be on its way already, the server gives the stream up.
     let _ = stream.finish();

@@ -8,7 +8,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use thiserror::Error;
 
+use tributary_proto::ContentClass;
+
 use super::target::TargetName;
+use crate::stream::Stream;
 
 /// The property by which a rule recognises connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,22 +20,57 @@ enum Sign {
     Port(u16),
     /// The target's name.
     Target(TargetName),
-    /// Forwarder: the code point of the application's first packet.
+    /// The code point of the application's first packet, which the forwarder reads and tells the server.
     Dscp(u8),
 }
 
+/// The priority of a connection, and what its data needs of a path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Priority {
+    /// Higher goes first; 0 is bulk.
+    pub level: u8,
+    /// What decides between the paths.
+    pub content: ContentClass,
+}
+
+impl Priority {
+    /// Applies to everything that is written to the stream from now on.
+    pub(super) fn apply(self, stream: &Stream) {
+        stream.set_priority(self.level);
+        stream.set_content(self.content);
+    }
+}
+
+impl FromStr for Priority {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (level, content) = text.split_once(':').map_or((text, None), |(l, c)| (l, Some(c)));
+        let level = level.parse().map_err(|_| format!("priority `{level}` is not from 0 to 255"))?;
+        let content = match content {
+            None => ContentClass::Mixed,
+            Some("latency") => ContentClass::Latency,
+            Some("throughput") => ContentClass::Throughput,
+            Some(other) => return Err(format!("`:{other}` is neither `:latency` nor `:throughput`")),
+        };
+        Ok(Self { level, content })
+    }
+}
+
 /// One rule: `PORT=N`, `TARGET=N` with a target's name, or `dscp:NAME=N` with a name (`EF`, `AF41`, `CS5`, …)
-/// or a number from 0 to 63. `N` is the priority from 0, bulk, to 255.
+/// or a number from 0 to 63. `N` is the priority from 0, bulk, to 255; `N:latency` and `N:throughput` also choose what decides
+/// between the paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PriorityRule {
     sign: Sign,
-    priority: u8,
+    priority: Priority,
 }
 
 /// Why a rule is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "priority rule `{rule}`: {problem}; expected PORT=N, TARGET=N or dscp:NAME=N, for example 5004=7, video=7 or dscp:EF=7"
+    "priority rule `{rule}`: {problem}; expected PORT=N, TARGET=N or dscp:NAME=N, for example 5004=7, video=3:throughput or \
+     dscp:EF=7:latency"
 )]
 pub struct PriorityRuleError {
     rule: String,
@@ -45,8 +83,7 @@ impl FromStr for PriorityRule {
     fn from_str(rule: &str) -> Result<Self, Self::Err> {
         let refuse = |problem: String| PriorityRuleError { rule: rule.to_owned(), problem };
         let (sign, priority) = rule.split_once('=').ok_or_else(|| refuse("it has no `=`".to_owned()))?;
-        let priority =
-            priority.parse().map_err(|_| refuse(format!("priority `{priority}` is not from 0 to 255")))?;
+        let priority = priority.parse().map_err(refuse)?;
         let sign = match sign.split_once(':') {
             Some((kind, name)) if kind.eq_ignore_ascii_case("dscp") => {
                 Sign::Dscp(code_point(name).ok_or_else(|| {
@@ -110,12 +147,6 @@ impl PriorityRules {
         self.0.is_empty()
     }
 
-    /// Whether a rule needs the code point of a connection's first packet.
-    #[must_use]
-    pub fn need_code_point(&self) -> bool {
-        self.0.iter().any(|rule| matches!(rule.sign, Sign::Dscp(_)))
-    }
-
     /// The ports that rules name.
     pub fn ports(&self) -> impl Iterator<Item = u16> + '_ {
         self.0.iter().filter_map(|rule| match rule.sign {
@@ -134,13 +165,13 @@ impl PriorityRules {
 
     /// The priority of a connection to this port and target whose first packet has this code point.
     #[must_use]
-    pub fn of(&self, port: u16, target: Option<&TargetName>, dscp: Option<u8>) -> u8 {
+    pub fn of(&self, port: u16, target: Option<&TargetName>, dscp: Option<u8>) -> Priority {
         let fits = |rule: &&PriorityRule| match &rule.sign {
             Sign::Port(named) => *named == port,
             Sign::Target(named) => Some(named) == target,
             Sign::Dscp(named) => Some(*named) == dscp,
         };
-        self.0.iter().find(fits).map_or(0, |rule| rule.priority)
+        self.0.iter().find(fits).map_or(Priority::default(), |rule| rule.priority)
     }
 }
 
@@ -157,13 +188,8 @@ impl LivePriorities {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = rules;
     }
 
-    /// As [`PriorityRules::need_code_point`].
-    pub(super) fn need_code_point(&self) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).need_code_point()
-    }
-
     /// As [`PriorityRules::of`].
-    pub(super) fn of(&self, port: u16, target: Option<&TargetName>, dscp: Option<u8>) -> u8 {
+    pub(super) fn of(&self, port: u16, target: Option<&TargetName>, dscp: Option<u8>) -> Priority {
         self.0.read().unwrap_or_else(PoisonError::into_inner).of(port, target, dscp)
     }
 }
@@ -180,15 +206,28 @@ mod tests {
     fn the_first_rule_that_fits_decides() {
         let rules = rules(&["5004=7", "dscp:EF=6", "video=5", "dscp:af41=3", "dscp:0=1"]);
         let video: TargetName = "video".parse().unwrap();
-        assert_eq!(rules.of(5004, None, Some(46)), 7);
-        assert_eq!(rules.of(80, Some(&video), Some(46)), 6);
-        assert_eq!(rules.of(80, Some(&video), None), 5);
-        assert_eq!(rules.of(80, None, Some(34)), 3);
-        assert_eq!(rules.of(80, None, Some(0)), 1);
-        assert_eq!((rules.of(80, None, None), rules.of(80, None, Some(10))), (0, 0));
+        let level = |port, target, dscp| rules.of(port, target, dscp).level;
+        assert_eq!(level(5004, None, Some(46)), 7);
+        assert_eq!(level(80, Some(&video), Some(46)), 6);
+        assert_eq!(level(80, Some(&video), None), 5);
+        assert_eq!(level(80, None, Some(34)), 3);
+        assert_eq!(level(80, None, Some(0)), 1);
+        assert_eq!((level(80, None, None), level(80, None, Some(10))), (0, 0));
         assert!(rules.targets().eq([&video]));
-        assert!(rules.need_code_point() && rules.ports().eq([5004]));
-        assert!(PriorityRules::default().is_empty() && !PriorityRules::default().need_code_point());
+        assert!(rules.ports().eq([5004]) && PriorityRules::default().is_empty());
+    }
+
+    #[test]
+    fn a_rule_may_say_what_decides_between_the_paths() {
+        let rules = rules(&["8554=3:throughput", "8555=5:latency", "dscp:EF=7"]);
+        let of = |port, dscp| {
+            let Priority { level, content } = rules.of(port, None, dscp);
+            (level, content)
+        };
+        assert_eq!(of(8554, None), (3, ContentClass::Throughput));
+        assert_eq!(of(8555, None), (5, ContentClass::Latency));
+        assert_eq!(of(80, Some(46)), (7, ContentClass::Mixed));
+        assert_eq!(of(80, None), (0, ContentClass::Mixed));
     }
 
     #[test]
@@ -204,9 +243,22 @@ mod tests {
 
     #[test]
     fn invalid_rules_are_refused_with_the_expected_form() {
-        for rule in ["", "80", "=7", "0=7", "65536=7", "80=256", "80=-1", "dscp:XX=7", "dscp=7", "mark:3=7"] {
+        for rule in [
+            "",
+            "80",
+            "=7",
+            "0=7",
+            "65536=7",
+            "80=256",
+            "80=-1",
+            "dscp:XX=7",
+            "dscp=7",
+            "mark:3=7",
+            "80=7:",
+            "80=7:fast",
+        ] {
             let error = rule.parse::<PriorityRule>().unwrap_err().to_string();
-            assert!(error.contains(&format!("`{rule}`")) && error.contains("dscp:EF=7"), "{error}");
+            assert!(error.contains(&format!("`{rule}`")) && error.contains("dscp:EF=7:latency"), "{error}");
         }
     }
 }

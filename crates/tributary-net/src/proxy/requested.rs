@@ -153,11 +153,11 @@ impl Requested {
     pub(super) async fn serve_redirected(
         self: Arc<Self>,
         tcp: TcpStream,
-        destination: Destination,
+        (destination, dscp): (Destination, Option<u8>),
         mut ticket: Ticket,
     ) {
         let connected = tokio::select! {
-            connected = self.connect(&tcp, destination, None) => connected,
+            connected = self.connect(&tcp, destination, dscp) => connected,
             // Not `draining`: the program may have written its data and ended.
             () = ticket.cut() => return,
         };
@@ -210,7 +210,7 @@ impl Requested {
         let priority = self.priorities.of(destination.port, None, dscp);
         let shown = self.sessions.watch().open(&destination);
         let mut stream = self.sessions.open(tcp, priority).await?;
-        let head = Head::Destination(destination.clone()).encode();
+        let head = Head::Destination(destination.clone()).encode_with(dscp);
         let answered = async {
             stream.write_chunk(head.into()).await?;
             stream.read_u8().await

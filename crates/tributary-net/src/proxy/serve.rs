@@ -49,7 +49,8 @@ pub struct ServeConfig {
     pub targets: Vec<Target>,
     /// Destinations that applications may choose; the default allows none.
     pub allow: AllowRules,
-    /// Which data of this end is sent first: rules by the target's port or name.
+    /// Which data of this end is sent first: rules by the target's port or name, or by the DSCP of the application's first
+    /// packet, which the client tells.
     pub priorities: PriorityRules,
     /// File that gets a line of JSON for every event of the sessions.
     pub json_events: Option<EventLogConfig>,

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use super::drain;
 use super::event_log::EventLog;
+use super::priority::Priority;
 use super::watch::Watch;
 use crate::config::{ConnectConfig, PathConfig};
 use crate::error::{ConnectError, SessionClosed};
@@ -236,14 +237,17 @@ impl Sessions {
     pub(super) async fn open<'a>(
         &self,
         tcp: impl Into<Option<&'a TcpStream>>,
-        priority: u8,
+        priority: Priority,
     ) -> Result<Stream, Refused> {
         let tcp = tcp.into();
         let mut ended = String::new();
         for _ in 0..2 {
             let session = self.get(tcp).await?;
-            match self.open_on(&session, tcp, priority).await? {
-                Ok(stream) => return Ok(stream),
+            match self.open_on(&session, tcp, priority.level).await? {
+                Ok(stream) => {
+                    stream.set_content(priority.content);
+                    return Ok(stream);
+                }
                 Err(closed) => ended = closed.to_string(),
             }
         }

@@ -18,6 +18,8 @@ const MAX_NAME: usize = 32;
 /// First byte of a stream to a destination, and of a question for the addresses of a name.
 const DESTINATION: u8 = 0x40;
 const LOOKUP: u8 = 0x41;
+/// First byte of a stream whose application's first packet had a code point, which follows; then comes the head.
+const CODE_POINT: u8 = 0x42;
 
 /// Name of a target: 1 to 32 characters of `a-z`, `A-Z`, `0-9`, `-` and `_`; the first is a letter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -116,6 +118,8 @@ pub(super) enum HeadError {
     Short(#[from] std::io::Error),
     #[error("the stream does not begin with a target's name; is the client of the same version?")]
     Name,
+    #[error("the stream names a code point that is not from 1 to 63; is the client of the same version?")]
+    CodePoint,
 }
 
 impl FromStr for TargetName {
@@ -189,9 +193,33 @@ impl Head {
         }
     }
 
+    /// The first bytes of the stream of a connection whose first packet had this code point. The code point 0 is not sent.
+    pub(super) fn encode_with(&self, dscp: Option<u8>) -> Vec<u8> {
+        let told = dscp.filter(|dscp| *dscp > 0).map_or_else(Vec::new, |dscp| vec![CODE_POINT, dscp]);
+        [told, self.encode()].concat()
+    }
+
+    /// Reads the first bytes of a connection's stream, with the code point of its first packet.
+    pub(super) async fn read_with_code_point(
+        stream: &mut (impl AsyncRead + Unpin),
+    ) -> Result<(Self, u8), HeadError> {
+        match stream.read_u8().await? {
+            CODE_POINT => match stream.read_u8().await? {
+                dscp @ 1..64 => Ok((Self::read(stream).await?, dscp)),
+                _ => Err(HeadError::CodePoint),
+            },
+            first => Ok((Self::after(first, stream).await?, 0)),
+        }
+    }
+
     /// Reads the first bytes of a stream.
     pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<Self, HeadError> {
-        match stream.read_u8().await? {
+        Self::after(stream.read_u8().await?, stream).await
+    }
+
+    /// Reads what follows the first byte.
+    async fn after(first: u8, stream: &mut (impl AsyncRead + Unpin)) -> Result<Self, HeadError> {
+        match first {
             DESTINATION => {
                 let host: Host = read_text(stream, MAX_HOST).await?.parse().map_err(|_| HeadError::Name)?;
                 let port = stream.read_u16().await?;
@@ -291,6 +319,20 @@ mod tests {
             b"\x41\xff",
         ] {
             assert!(Head::read(&mut &bytes[..]).await.is_err(), "{bytes:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_code_point_precedes_the_head_unless_it_is_0() {
+        let head = Head::Target(Some("video".parse().unwrap()));
+        for (dscp, told, prefix) in [(None, 0, 0), (Some(0), 0, 0), (Some(46), 46, 2)] {
+            let bytes = head.encode_with(dscp);
+            assert_eq!(bytes.len(), prefix + head.encode().len());
+            let read = Head::read_with_code_point(&mut bytes.as_slice()).await.unwrap();
+            assert_eq!(read, (head.clone(), told));
+        }
+        for bytes in [&b"\x42"[..], b"\x42\x2e", b"\x42\0\0", b"\x42\x40\0", b"\x42\x2e\x42\x2e\0"] {
+            assert!(Head::read_with_code_point(&mut &bytes[..]).await.is_err(), "{bytes:?}");
         }
     }
 

@@ -11,6 +11,7 @@ use tributary_types::{Instant, SubflowId};
 
 use super::SubflowView;
 use super::forecast::{Forecast, Tracker};
+use crate::content::ContentClass;
 
 /// Weights of latency and throughput in the choice of the best subflow.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,6 +57,15 @@ impl Weights {
             return refuse("throughput", self.throughput, "from -1000 to 0");
         }
         Ok(())
+    }
+
+    /// The weights for a class of content; `self` are the session's.
+    pub(super) fn of(self, content: ContentClass) -> Self {
+        match content {
+            ContentClass::Mixed => self,
+            ContentClass::Latency => Self { latency: 1.0, throughput: 0.0 },
+            ContentClass::Throughput => Self { latency: 0.0, throughput: -1.0 },
+        }
     }
 
     /// Weights of the features after each is divided by its largest value.

@@ -17,6 +17,7 @@ use tributary_types::{DataSeq, Instant, SubflowId};
 use super::classifier::{self, Choice, Weights};
 use super::forecast::{Latency, Tracker};
 use super::{Assignment, AssignmentKind, Load, Scheduler, SchedulerEvent, SubflowView, WindowView};
+use crate::content::ContentClass;
 use under_way::UnderWay;
 
 /// Bytes of a prioritised segment at most.
@@ -132,13 +133,14 @@ impl Prioritised {
         }
     }
 
+    /// The best of the allowed subflows for this class of content.
     fn best(
         &self,
-        now: Instant,
+        (now, content): (Instant, ContentClass),
         subflows: &[SubflowView],
         allowed: impl Fn(&SubflowView) -> bool,
     ) -> Option<Choice> {
-        classifier::best((now, &self.tracker, &self.weights), subflows, allowed)
+        classifier::best((now, &self.tracker, &self.weights.of(content)), subflows, allowed)
     }
 
     fn decide(&mut self, segment: DataSeq, choice: &Choice, why: PriorityChoice) {
@@ -166,27 +168,28 @@ impl Prioritised {
         let next = (first.0..end.0).map(DataSeq).find(unsent);
         self.fresh = next.map(|next| (next, end));
         let segment = next?;
-        let best = self.best(now, subflows, |_| true)?;
+        let (bytes, content) =
+            window.segment(segment).map_or((0, ContentClass::Mixed), |s| (s.bytes, s.content));
+        let best = self.best((now, content), subflows, |_| true)?;
         // AVIRA §IV: a subflow that is full by its congestion window does not get the segment.
         let (choice, why) = if best.has_room {
             (best, PriorityChoice::Forecast)
         } else {
-            (self.best(now, subflows, |s| s.room > 0)?, PriorityChoice::Fallback)
+            (self.best((now, content), subflows, |s| s.room > 0)?, PriorityChoice::Fallback)
         };
-        let bytes = window.segment(segment).map_or(0, |s| s.bytes);
         self.fresh = (segment.next() < end).then(|| (segment.next(), end));
         self.ahead = self.ahead.saturating_add(u64::from(bytes)).min(2 * MOST_AHEAD_OF_BULK);
         self.decide(segment, &choice, why);
         if self.is_product {
             self.under_way.sent(now, segment, subflows.iter().find(|s| s.id == choice.subflow));
-            self.plan_copy(now, (segment, bytes), &choice, subflows);
+            self.plan_copy((now, content), (segment, bytes), &choice, subflows);
         }
         Some(Assignment { subflow: choice.subflow, segment, kind: AssignmentKind::Fresh })
     }
 
     fn plan_copy(
         &mut self,
-        now: Instant,
+        for_content: (Instant, ContentClass),
         (segment, bytes): (DataSeq, u32),
         first: &Choice,
         subflows: &[SubflowView],
@@ -194,7 +197,7 @@ impl Prioritised {
         if bytes > self.copy_most || self.copies.len() >= MOST_COPIES {
             return;
         }
-        let second = self.best(now, subflows, |s| s.id != first.subflow && !s.silent);
+        let second = self.best(for_content, subflows, |s| s.id != first.subflow && !s.silent);
         if let Some(second) = second.filter(|second| second.score - first.score <= CLOSE) {
             self.copies.push_back((segment, second.subflow));
         }
@@ -211,7 +214,7 @@ impl Prioritised {
         let can = |onto: SubflowId| subflows.iter().any(|s| s.id == onto && s.room > 0 && !s.silent);
         let at = self.copies.iter().position(|(_, onto)| can(*onto))?;
         let (segment, subflow) = self.copies.remove(at)?;
-        let choice = self.best(now, subflows, |s| s.id == subflow)?;
+        let choice = self.best((now, content(window, segment)), subflows, |s| s.id == subflow)?;
         self.decide(segment, &choice, PriorityChoice::Copy);
         Some(Assignment { subflow, segment, kind: AssignmentKind::Redundant })
     }
@@ -227,18 +230,25 @@ impl Prioritised {
             return None;
         }
         let segment = self.under_way.late(now, window, subflows)?;
-        let choice = self.best(now, subflows, |s| s.room > 0 && !window.is_on(segment, s.id))?;
+        let content = content(window, segment);
+        let choice = self.best((now, content), subflows, |s| s.room > 0 && !window.is_on(segment, s.id))?;
         self.under_way.sent_again(now, subflows.iter().find(|s| s.id == choice.subflow));
         self.decide(segment, &choice, PriorityChoice::Late);
         Some(Assignment { subflow: choice.subflow, segment, kind: AssignmentKind::Reinjection })
     }
 
     /// The segment that was held back, once its subflow has room. If that subflow has ended, a new one is chosen.
-    fn next_held(&mut self, now: Instant, subflows: &[SubflowView]) -> Option<Assignment> {
+    fn next_held(
+        &mut self,
+        now: Instant,
+        window: &WindowView<'_>,
+        subflows: &[SubflowView],
+    ) -> Option<Assignment> {
         let (assignment, onto) = self.held?;
         let moving = subflows.iter().any(|s| !s.silent);
         let alive = subflows.iter().any(|s| s.id == onto && s.silent != moving);
-        let choice = self.best(now, subflows, |s| s.id == onto || !alive)?;
+        let content = content(window, assignment.segment);
+        let choice = self.best((now, content), subflows, |s| s.id == onto || !alive)?;
         if !choice.has_room {
             self.held = Some((assignment, choice.subflow));
             return None;
@@ -271,7 +281,7 @@ impl Prioritised {
         if self.is_product || assignment.kind != AssignmentKind::Fresh {
             return Some(assignment);
         }
-        let best = self.best(now, subflows, |_| true)?;
+        let best = self.best((now, segment.content), subflows, |_| true)?;
         if best.has_room {
             self.decide(assignment.segment, &best, PriorityChoice::Forecast);
             return Some(Assignment { subflow: best.subflow, ..assignment });
@@ -280,11 +290,16 @@ impl Prioritised {
             self.held = Some((assignment, best.subflow));
             return None;
         }
-        if let Some(choice) = self.best(now, subflows, |s| s.id == assignment.subflow) {
+        if let Some(choice) = self.best((now, segment.content), subflows, |s| s.id == assignment.subflow) {
             self.decide(assignment.segment, &choice, PriorityChoice::Fallback);
         }
         Some(assignment)
     }
+}
+
+/// What a numbered segment's stream needs.
+fn content(window: &WindowView<'_>, segment: DataSeq) -> ContentClass {
+    window.segment(segment).map_or(ContentClass::Mixed, |segment| segment.content)
 }
 
 impl Scheduler for Prioritised {
@@ -313,7 +328,7 @@ impl Scheduler for Prioritised {
         self.decision = None;
         self.tracker.observe(now, subflows);
         if self.held.is_some() {
-            return self.next_held(now, subflows);
+            return self.next_held(now, window, subflows);
         }
         if self.ahead >= MOST_AHEAD_OF_BULK {
             // Bulk has waited long enough.

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use tributary_types::{DataSeq, Instant, SubflowId};
 
+use crate::content::ContentClass;
 use crate::wire::{SegmentHead, SegmentKind};
 
 /// Most copies remembered; the oldest is forgotten first.
@@ -15,6 +16,8 @@ pub(crate) struct Segment {
     pub payload: Bytes,
     /// The stream's priority when the segment was numbered.
     pub priority: u8,
+    /// What the stream needed of a subflow then.
+    pub content: ContentClass,
     pub acknowledged: bool,
     /// Datagrams: nothing of them is sent from this time on.
     pub deadline: Option<Instant>,
@@ -42,6 +45,7 @@ impl Segment {
             head,
             payload,
             priority: 0,
+            content: ContentClass::default(),
             acknowledged: false,
             deadline: None,
             previous: None,

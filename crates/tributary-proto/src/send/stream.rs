@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use tributary_types::{DataSeq, Instant};
 
 use super::datagrams::FlowQueue;
+use crate::content::ContentClass;
 use crate::wire::{Ecn, SegmentKind};
 
 /// Blocks writes are gathered in, and those of a stream with little to send. Many streams that send a little now and then
@@ -44,6 +45,8 @@ pub(super) struct Turn {
 pub(crate) struct SendStream {
     /// Higher goes first; zero is bulk.
     pub priority: u8,
+    /// What it needs of a subflow, if it has a priority.
+    pub content: ContentClass,
     /// Offset of the next byte to number.
     pub offset: u64,
     /// First offset beyond the credit that the peer gave to this stream; 0 until then.
@@ -84,6 +87,7 @@ impl SendStream {
     pub fn new(priority: u8, limit: u64) -> Self {
         Self {
             priority,
+            content: ContentClass::default(),
             offset: 0,
             limit,
             unsolicited: 0,

@@ -8,6 +8,7 @@ use tributary_types::{Instant, StreamId};
 
 use super::writers::WRITES_AGAIN;
 use super::{Life, Session};
+use crate::content::ContentClass;
 use crate::event::Event;
 use crate::receive::{Pins, RecvStream};
 use crate::send::SendStream;
@@ -244,6 +245,12 @@ impl Session {
     /// Changes a stream's priority, also of one that the peer opened. Numbered segments keep theirs.
     pub fn set_priority(&mut self, id: StreamId, priority: u8) {
         self.send.set_priority(id, priority);
+    }
+
+    /// Changes what a stream with a priority needs of its subflow (AVIRA §III-B), for schedulers that forecast. Numbered
+    /// segments keep theirs.
+    pub fn set_content(&mut self, id: StreamId, content: ContentClass) {
+        self.send.set_content(id, content);
     }
 
     /// Drops messages whose deadline has come.

@@ -14,7 +14,8 @@ pub struct ServeRules {
     pub udp: Vec<Target>,
     /// Destinations that applications may choose.
     pub allow: AllowRules,
-    /// Which data of this end is sent first: rules by the target's port or name.
+    /// Which data of this end is sent first: rules by the target's port or name, or by the DSCP of the application's first
+    /// packet, which the client tells.
     pub priorities: PriorityRules,
 }
 
@@ -35,11 +36,6 @@ impl Rules {
         }
         check_names(targets)?;
         check_names(udp)?;
-        if priorities.need_code_point() {
-            let problem = "the server does not see the code point (dscp) of an application's packets: give a port \
-                           or a target's name, or give the rule to the client";
-            return Err(ProxyError::Priority(problem.to_owned()));
-        }
         // Applications choose the ports of allowed destinations.
         let is_open = !allow.is_empty() || has_list;
         if let Some(port) =

@@ -167,16 +167,18 @@ impl Targets {
         let entry = self.entry(client.key)?;
         let asker = asker(client, entry.as_deref(), allow);
         let refused = |error| OpenError::Destination { from: client.from, error };
-        match timeout(CONNECT, Head::read(stream)).await.map_err(|_| OpenError::NoHead)?? {
+        let head = timeout(CONNECT, Head::read_with_code_point(stream)).await;
+        let (head, dscp) = head.map_err(|_| OpenError::NoHead)??;
+        match head {
             Head::Target(name) => {
                 let index = find(targets, name.as_ref())?;
                 let target = &targets[index];
                 check_target(entry.as_deref(), target)?;
-                stream.set_priority(priorities.of(target.port, target.name.as_ref(), None));
+                priorities.of(target.port, target.name.as_ref(), Some(dscp)).apply(stream);
                 Ok(Opened::Target(self.connect(target, index).await?))
             }
             Head::Destination(destination) => {
-                stream.set_priority(priorities.of(destination.port, None, None));
+                priorities.of(destination.port, None, Some(dscp)).apply(stream);
                 let shown = self.watch.open(&destination);
                 let tcp = self.destinations.connect(&destination, asker, self.within).await;
                 Ok(Opened::Destination(tcp.map_err(refused)?, shown))

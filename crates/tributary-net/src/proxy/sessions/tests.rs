@@ -98,12 +98,12 @@ async fn full(patience: Duration) -> (Sessions, [Stream; 3], crate::Listener) {
     let (application, _far) = pair().await;
     // The server's limit arrives with its first data, so one stream is carried to the server before the second is
     // opened.
-    let mut first = sessions.open(&application, 0).await.unwrap();
+    let mut first = sessions.open(&application, Priority::default()).await.unwrap();
     first.write_chunk("first".into()).await.unwrap();
     let mut arrived = peer.accept_stream().await.unwrap();
     arrived.write_chunk("answer".into()).await.unwrap();
     first.read_chunk().await.unwrap();
-    let second = sessions.open(&application, 0).await.unwrap();
+    let second = sessions.open(&application, Priority::default()).await.unwrap();
     assert_eq!(sessions.current().unwrap().most_streams(), 2);
     (sessions, [first, arrived, second], listener)
 }
@@ -112,7 +112,7 @@ async fn full(patience: Duration) -> (Sessions, [Stream; 3], crate::Listener) {
 async fn an_application_that_leaves_while_it_waits_for_a_stream_frees_its_place() {
     let (sessions, _streams, _listener) = full(Duration::from_secs(600)).await;
     let (near, far) = pair().await;
-    let waits = async { sessions.open(&near, 0).await.err() };
+    let waits = async { sessions.open(&near, Priority::default()).await.err() };
     let leaves = async {
         while sessions.places.taken() == 0 {
             tokio::task::yield_now().await;
@@ -186,7 +186,7 @@ async fn an_application_after_a_suspend_does_not_get_the_old_session() {
         let before = sessions.current().unwrap();
         before.handle.0.suspended.store(60_000, std::sync::atomic::Ordering::Relaxed);
         let (application, _far) = pair().await;
-        let mut stream = sessions.open(&application, 0).await.unwrap();
+        let mut stream = sessions.open(&application, Priority::default()).await.unwrap();
         stream.write_chunk("hello".into()).await.unwrap();
         let (after, _) = listener.accept().await.unwrap();
         let arrived = after.accept_stream().await.unwrap().read_chunk().await.unwrap();

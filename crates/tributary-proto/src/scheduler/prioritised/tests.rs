@@ -81,6 +81,23 @@ impl Sender {
 }
 
 #[test]
+fn a_class_of_content_decides_between_a_near_and_a_fast_subflow() {
+    // By the default weights the near one: 1/5 - 0.25/10 < 1 - 0.25.
+    let classes = [(ContentClass::Mixed, 0), (ContentClass::Latency, 0), (ContentClass::Throughput, 1)];
+    for (content, expected) in classes {
+        for scheduler in ["avira", "avira+fbdt"] {
+            let mut sender = Sender::new(scheduler);
+            sender.send.set_content(MESSAGES, content);
+            let near = SubflowView { rate: Some(Bitrate::from_mbps(10)), ..view(0, 10, 1 << 20) };
+            let fast = SubflowView { rate: Some(Bitrate::from_mbps(100)), ..view(1, 50, 1 << 20) };
+            sender.write(MESSAGES, 400);
+            let (assignment, ..) = sender.next(&[near, fast]).expect("both have room");
+            assert_eq!(assignment.subflow, SubflowId(expected), "{scheduler}, {content:?}");
+        }
+    }
+}
+
+#[test]
 fn a_message_overtakes_numbered_bulk_on_the_best_subflow() {
     let mut sender = Sender::new("avira+fbdt");
     let subflows = [view(0, 40, 1 << 20), view(1, 10, 1 << 20)];
