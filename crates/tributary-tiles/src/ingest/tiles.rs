@@ -145,7 +145,7 @@ impl Band<'_> {
             let init = init_segment(&parameters, (size.0 as u16, size.1 as u16), timing);
             let segment = media_segment(stream, (gop as u32 + 1, before), timing)?;
             let (number, sums) = (self.numbers[at], &mut sums[at / recipe.grid.columns()]);
-            work.write(layout::init(number, qp), &init, sums)?;
+            work.write_shared(layout::init(number, qp), &init, sums)?;
             work.write(layout::segment(gop, number, qp), &segment, sums)?;
             cells[at].bytes.push(segment.len() as u64);
             let container = |source| DecodeError::Container { tile: at, source };

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -47,6 +48,8 @@ impl Note for Reference {
 /// The directory, locked.
 pub(super) struct Work {
     directory: PathBuf,
+    /// Held while a file is written that several pieces write.
+    shared: Mutex<()>,
     pub(super) _lock: Lock,
 }
 
@@ -109,7 +112,7 @@ impl Work {
         let Some(lock) = Lock::take(&at.join("lock")).map_err(failed(&at))? else {
             return Err(IngestError::Busy(directory.to_owned()));
         };
-        let work = Self { directory: directory.to_owned(), _lock: lock };
+        let work = Self { directory: directory.to_owned(), shared: Mutex::default(), _lock: lock };
         work.sweep().map_err(failed(&at))?;
         match fs::read(at.join(PLAN)) {
             Ok(bytes) => match serde_json::from_slice::<Recipe>(&bytes) {
@@ -167,6 +170,21 @@ impl Work {
         layout::write_whole(&path, bytes).map_err(|source| IngestError::Write { path, source })?;
         sums.insert(name, layout::hex(&layout::sum(bytes)));
         Ok(())
+    }
+
+    /// The same for a file that several pieces write, with the same content, perhaps at the same time.
+    pub(super) fn write_shared(
+        &self,
+        name: String,
+        bytes: &[u8],
+        sums: &mut Sums,
+    ) -> Result<(), IngestError> {
+        let _one = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if fs::read(self.path(&name)).is_ok_and(|there| there == bytes) {
+            sums.insert(name, layout::hex(&layout::sum(bytes)));
+            return Ok(());
+        }
+        self.write(name, bytes, sums)
     }
 
     /// Writes the record of a finished piece.
