@@ -4,13 +4,12 @@
 //! timers fired. *Ingress*: how long a turn of the loop took (an upper bound of the time that a packet waited
 //! unread), how full read batches were, and drops in the devices' rings.
 
-use crate::forward::ForwarderRecord;
 use crate::histogram::{Histogram, Percentiles};
-use crate::log::direction_of;
+use crate::log::{LinkLog, direction_of};
 use core::time::Duration;
 use serde::Serialize;
 use std::io;
-use tributary_link::{Direction, LinkStats, Scenario};
+use tributary_link::{Direction, LinkConfig, LinkStats, Scenario};
 use tributary_types::Instant;
 
 /// Largest allowed 99th percentile of the delay error.
@@ -85,6 +84,8 @@ pub(crate) struct Account {
     pub(crate) elapsed: Instant,
     pub(crate) cpu: Duration,
     pub(crate) links: Vec<LinkStats>,
+    /// The links' settings with the changes so far.
+    pub(crate) configs: Vec<LinkConfig>,
 }
 
 /// One link's part of the audit.
@@ -150,9 +151,8 @@ pub enum Verdict {
 }
 
 impl Audit {
-    pub(crate) fn new(record: &ForwarderRecord, scenario: &Scenario, ring_full: u64) -> Self {
-        let ForwarderRecord { account, configs, log, .. } = record;
-        let counters = &account.counters;
+    pub(crate) fn new(account: &Account, log: &LinkLog, scenario: &Scenario, ring_full: u64) -> Self {
+        let Account { counters, configs, .. } = account;
         let late = counters.delay_error.share_above(OVERRUN);
         let long = counters.turns.share_above(OVERRUN);
         let links = account.links.iter().enumerate().map(|(i, stats)| {

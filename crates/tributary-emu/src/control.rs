@@ -19,6 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tributary_link::{Change, Direction, MAX_RATE};
 use tributary_types::Bitrate;
 
+pub use crate::state::{LinkState, State};
+
 /// Longest request, bytes.
 const LONGEST: u64 = 4096;
 /// Time for a client to send its request and to take the answer.
@@ -41,34 +43,6 @@ pub struct Request {
     /// Everything is dropped silently.
     #[serde(default)]
     pub blocked: bool,
-}
-
-/// One direction of a path.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LinkState {
-    /// The path.
-    pub path: String,
-    /// The direction.
-    pub direction: Direction,
-    /// Its rate now, Mbit/s.
-    pub rate_mbps: f64,
-    /// Long-run share of lost packets.
-    pub loss: f64,
-    /// Whether everything is dropped by a request.
-    pub blocked: bool,
-    /// Bytes delivered since the start.
-    pub delivered_bytes: u64,
-    /// Bytes in its queue.
-    pub queue_bytes: u64,
-}
-
-/// All links of a network.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct State {
-    /// Scenario time, seconds.
-    pub seconds: f64,
-    /// Every link.
-    pub links: Vec<LinkState>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender};
-use tributary_link::{Change, Direction, Link, LinkConfig, Packet, Scenario};
+use tributary_link::{Change, Direction, Link, Packet, Scenario};
 use tributary_tun::{BUFFER, Frame, Pool, Scratch, Tun, VIRTIO};
 use tributary_types::{Bitrate, Instant};
 
@@ -36,9 +36,7 @@ pub(crate) enum Order {
 /// The thread's report.
 pub(crate) struct ForwarderRecord {
     pub(crate) account: Account,
-    /// The links' settings with the changes so far, by lane.
-    pub(crate) configs: Vec<LinkConfig>,
-    /// Their rates now.
+    /// The links' rates now.
     pub(crate) rates: Vec<Bitrate>,
     pub(crate) log: LinkLog,
     pub(crate) probes: Vec<Probe>,
@@ -309,9 +307,9 @@ impl Forwarder {
             elapsed: self.clock.now(),
             cpu: Duration::from_nanos(sys::thread_cpu_nanos() - self.cpu_at_start),
             links: self.lanes.iter().map(|lane| *lane.link.stats()).collect(),
+            configs: self.lanes.iter().map(|lane| lane.link.config().clone()).collect(),
         };
-        let configs = self.lanes.iter().map(|lane| lane.link.config().clone()).collect();
         let rates = self.lanes.iter().map(|lane| lane.link.rate_span().rate).collect();
-        ForwarderRecord { account, configs, rates, log: self.log.clone(), probes: self.probes.clone() }
+        ForwarderRecord { account, rates, log: self.log.clone(), probes: self.probes.clone() }
     }
 }

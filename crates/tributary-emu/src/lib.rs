@@ -30,6 +30,7 @@ mod namespace;
 mod network;
 mod relay;
 mod run;
+mod state;
 mod sys;
 pub mod traffic;
 mod veth;

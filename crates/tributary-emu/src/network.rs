@@ -2,10 +2,10 @@
 
 use crate::audit::Audit;
 use crate::clock::Clock;
-use crate::control::{LinkState, State};
 use crate::forward::{ForwardOptions, Forwarder, ForwarderRecord, Order, Probe};
 use crate::log::{LinkSample, direction_of};
 use crate::namespace::Namespace;
+use crate::state::{LinkState, State};
 use crate::sys;
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -273,7 +273,7 @@ impl Network {
     pub fn audit(&self) -> Result<Audit, NetworkError> {
         let report = self.report()?;
         let ring_full = self.ring_drops()?.saturating_sub(self.old_ring_drops.load(Ordering::Relaxed));
-        Ok(Audit::new(&report, &self.scenario, ring_full))
+        Ok(Audit::new(&report.account, &report.log, &self.scenario, ring_full))
     }
 
     fn ring_drops(&self) -> Result<u64, NetworkError> {
@@ -304,14 +304,14 @@ impl Network {
                 queue_bytes: stats.queued.bytes,
             }
         };
-        let links = report.configs.iter().enumerate().map(link).collect();
+        let links = report.account.configs.iter().enumerate().map(link).collect();
         Ok(State { seconds: report.account.elapsed.as_secs_f64(), links })
     }
 
     /// The time series of every link, ten samples a second, since the start or the last rewind.
     pub fn link_log(&self) -> Result<Vec<LinkSample>, NetworkError> {
         let report = self.report()?;
-        Ok(report.log.series(&self.scenario, &report.configs))
+        Ok(report.log.series(&self.scenario, &report.account.configs))
     }
 
     /// The model's record of the probe datagrams so far.
