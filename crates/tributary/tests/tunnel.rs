@@ -257,7 +257,8 @@ print(got, flush=True)"
         0,
     );
     assert_eq!(got, BYTES.to_string());
-    assert_eq!(end(tunnel), Some(0));
+    let code = end(tunnel);
+    assert_eq!(code, Some(0), "{}", fs::read_to_string(world.log()).expect("the log"));
 }
 
 fn what_is_selected_is_carried(world: &World) {
