@@ -149,8 +149,6 @@ pub(crate) struct Subflow {
     /// Number of segments acknowledged on this subflow since it opened, to compare with the peer's count.
     progressed: u64,
     last_progress: Instant,
-    /// When the peer's transport last acknowledged something new.
-    transported: Instant,
     /// The last progress, while something has been outstanding ever since.
     busy_progress: Option<Instant>,
     /// Smoothed time between two progresses while busy.
@@ -202,7 +200,6 @@ impl Subflow {
             in_flight: 0,
             progressed: 0,
             last_progress: now,
-            transported: Instant::ZERO,
             busy_progress: None,
             gap: Duration::ZERO,
             recent: RecentRate::default(),
@@ -216,12 +213,9 @@ impl Subflow {
     }
 
     pub fn update(&mut self, info: SubflowInfo) {
-        if info.acked > self.info.acked {
-            self.transported = self.transported.max(info.heard_at);
-            // With coupled control a subflow may need seconds for one segment. What its transport delivers of it counts.
-            if self.coupled {
-                self.last_progress = self.last_progress.max(info.heard_at);
-            }
+        // With coupled control a subflow may need seconds for one segment. What its transport delivers of it counts.
+        if self.coupled && info.acked > self.info.acked {
+            self.last_progress = self.last_progress.max(info.heard_at);
         }
         self.info = info;
         self.rate = info.delivery_rate.or(self.rate);
@@ -384,15 +378,10 @@ impl Subflow {
         self.info.srtt + (self.info.rttvar * 4).max(LEAST_TIMEOUT)
     }
 
-    /// When a silent path gets a new connection. With coupled control the window may be so small that only a timeout repairs a
-    /// loss; then the connection gets the time for one. `alone`: no other path carries data. Then a queue may hold up the news of
-    /// what has arrived, a new connection would wait in it, too, and there is one only if the transport delivers nothing in a
-    /// round trip as it measures it.
-    pub fn fresh_at(&self, alone: bool) -> Option<Instant> {
-        let least =
-            if self.coupled { FRESH_AFTER.max(self.retransmission_timeout() * 2) } else { FRESH_AFTER };
-        let at = self.waiting_since()? + least;
-        Some(if alone { at.max(self.transported + self.info.srtt.max(FRESH_AFTER)) } else { at })
+    /// A silent path gets a new connection after this time. With coupled control the window may be so small that only a
+    /// timeout repairs a loss; then the connection gets the time for one.
+    pub fn fresh_after(&self) -> Duration {
+        if self.coupled { FRESH_AFTER.max(self.retransmission_timeout() * 2) } else { FRESH_AFTER }
     }
 
     /// Its highest recent delivery rate; `None` if unknown.
