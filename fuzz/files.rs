@@ -1,47 +1,7 @@
 //! Fuzz targets of files that users write. Included by `entry.rs`.
 
-use clap::Parser;
-use std::path::{Path, PathBuf};
-use tributary_cli::settings::Document;
 use tributary_lab::reproduce::{Paper, Selection};
 use tributary_video::head::{self, Format};
-
-/// A command line with every kind of argument.
-#[derive(Debug, Parser)]
-enum Cli {
-    Serve {
-        #[arg(long, required = true)]
-        listen: Vec<std::net::SocketAddr>,
-        #[arg(long, conflicts_with = "shared_key")]
-        key: Option<String>,
-        #[arg(long)]
-        shared_key: Option<String>,
-        #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=3600))]
-        drain: u32,
-        #[arg(long, value_parser = ["json", "text"])]
-        log_format: Option<String>,
-        #[arg(long)]
-        plaintext: bool,
-        directory: Option<PathBuf>,
-    },
-}
-
-/// A settings file is refused with its name, or gives the same command line each time.
-pub fn settings(data: &[u8]) {
-    let Ok(text) = core::str::from_utf8(data) else { return };
-    let read = || {
-        let document = Document::of_text::<Cli>(Path::new("fuzz.toml"), text, &["serve"], Vec::new())?;
-        document.parse::<Cli>().map(|command| format!("{command:?}"))
-    };
-    match (read(), read()) {
-        (Ok(one), Ok(other)) => assert_eq!(one, other),
-        (Err(error), Err(_)) => {
-            let said = format!("{error:#}");
-            assert!(said.starts_with("fuzz.toml:"), "the error names no file: {said}");
-        }
-        (one, other) => panic!("{one:?}, then {other:?}"),
-    }
-}
 
 /// A plan of experiments is refused with the file's name, or has cells.
 pub fn plan(data: &[u8]) {

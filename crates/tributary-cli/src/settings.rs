@@ -15,6 +15,9 @@ use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 use tributary_types::file_text::decode;
 
+#[doc(hidden)]
+pub mod fuzz;
+
 /// The key that names the command.
 const COMMAND: &str = "command";
 /// Larger files are refused.

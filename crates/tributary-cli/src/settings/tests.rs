@@ -1,44 +1,7 @@
 //! Settings files over a small command line, with every kind of argument.
 
+use super::fuzz::{Cli, Dash};
 use super::*;
-use clap::Args;
-
-#[derive(Debug, Parser)]
-#[command(name = "x")]
-enum Cli {
-    Serve(Serve),
-    #[command(subcommand)]
-    Dash(Dash),
-}
-
-#[derive(Debug, clap::Subcommand)]
-enum Dash {
-    Serve {
-        directory: PathBuf,
-        #[arg(long)]
-        idle: Option<u8>,
-    },
-}
-
-#[derive(Debug, Args)]
-struct Serve {
-    #[arg(long, required = true)]
-    listen: Vec<std::net::SocketAddr>,
-    #[arg(long, conflicts_with = "shared_key")]
-    key: Option<String>,
-    #[arg(long)]
-    shared_key: Option<String>,
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=3600))]
-    drain: u32,
-    #[arg(long, allow_hyphen_values = true)]
-    weights: Option<String>,
-    #[arg(long, value_parser = ["json", "text"])]
-    log_format: Option<String>,
-    #[arg(long)]
-    plaintext: bool,
-    #[arg(long, hide = true)]
-    secret: bool,
-}
 
 const COMMANDS: &[&str] = &["serve", "dash serve"];
 

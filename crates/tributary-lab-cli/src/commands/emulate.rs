@@ -1,7 +1,8 @@
 //! `tributary-lab emu`: any command in an emulated network.
 
 use crate::cli::{EmuCotagArguments, EmuListArguments, EmuRunArguments, EmuSetArguments};
-use anyhow::{Context, Result};
+use anyhow::Result;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 use tributary_cli::output;
 use tributary_emu::control::Request;
@@ -42,11 +43,13 @@ pub(crate) fn set(arguments: &EmuSetArguments) -> Result<ExitCode> {
         blocked: arguments.block,
     };
     let socket = &arguments.socket;
-    let state = request.send(socket).with_context(|| {
-        format!(
-            "{}: start the network with `tributary-lab emu run SCENARIO --control FILE`",
-            socket.display()
-        )
+    let state = request.send(socket).map_err(|error| match error.kind() {
+        // The network's own answer.
+        ErrorKind::InvalidInput => error.into(),
+        _ => {
+            let way_out = "start the network with `tributary-lab emu run SCENARIO --control FILE`";
+            anyhow::Error::from(error).context(format!("{}: {way_out}", socket.display()))
+        }
     })?;
     if arguments.json {
         output::line(&serde_json::to_string(&state)?)?;

@@ -76,6 +76,18 @@ impl std::io::Write for Log {
 }
 
 impl Log {
+    /// Collects what this thread logs until the guard is dropped.
+    fn start() -> (Self, tracing::subscriber::DefaultGuard) {
+        let plain = || tracing_subscriber::fmt().with_ansi(false);
+        // With one subscriber in the process, `tracing` asks the default of whichever thread meets a callsite first, and one without
+        // a default would switch the callsite off for all. So every thread has one.
+        let _ = tracing::subscriber::set_global_default(plain().with_writer(std::io::sink).finish());
+        let log = Self::default();
+        let writer = log.clone();
+        let subscriber = plain().with_writer(move || writer.clone()).finish();
+        (log, tracing::subscriber::set_default(subscriber))
+    }
+
     /// Waits until the log contains this text.
     async fn has(&self, text: &str) {
         becomes(text, || String::from_utf8_lossy(&self.0.lock().unwrap()).contains(text)).await;
@@ -86,10 +98,7 @@ impl Log {
 async fn other_refusals_do_not_hide_a_wrong_key_in_the_log() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-    let _logging = tracing::subscriber::set_default(subscriber);
+    let (log, _logging) = Log::start();
     let listener = listener(common()).await;
     for _ in 0..2 {
         let mut noise = TcpStream::connect(listener.addresses()[0]).await.unwrap();

@@ -365,6 +365,7 @@ impl Keeper {
                     self.tell.send_replace(Link::Up(session.clone()));
                     let began = Instant::now();
                     successor = self.keep(&session).await;
+                    self.shown.end(&session);
                     // Pause before connecting again, in case the server ends every session at once.
                     if successor.is_none() && began.elapsed() < AGAIN.0 {
                         self.pause(AGAIN.0).await;

@@ -260,7 +260,7 @@ impl Watch {
         });
     }
 
-    /// Server: the session has ended, and its counters are final.
+    /// The session has ended, or another has taken its place: its counters are kept.
     pub(super) fn end(&self, session: &Session) {
         let mut sessions = self.sessions();
         let is_it = |watched: &Watched| std::ptr::eq(watched.shared.as_ptr(), &*session.handle.0);
@@ -525,6 +525,7 @@ mod tests {
             assert_eq!(arrived.read_chunk().await.unwrap().unwrap().len(), 1000);
             let seen = watch.snapshot();
             assert_eq!((seen.sessions[0].sent, seen.sessions[0].paths[0].sent), (1000, 1000 * round));
+            watch.end(&session);
         }
     }
 }

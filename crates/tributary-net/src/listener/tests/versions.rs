@@ -13,10 +13,7 @@ fn ticket(mode: Mode) -> [u8; crate::ticket::TICKET_LENGTH] {
 /// A client of version 4 learns the server's version from the start of a reply, and the server logs the client's.
 #[tokio::test]
 async fn an_older_client_and_its_server_name_each_others_version() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let (log, _logging) = Log::start();
     let listener = listener(common()).await;
     let mut stream = TcpStream::connect(listener.addresses()[0]).await.unwrap();
     let secured = tls::connect_as(&mut stream, common().keys.shared().unwrap(), &ticket(Mode::Tls), None)
@@ -35,10 +32,7 @@ async fn an_older_client_and_its_server_name_each_others_version() {
 /// A client that names a later version gets the server's version without protection, and nothing else.
 #[tokio::test]
 async fn a_newer_client_is_told_the_servers_version() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let (log, _logging) = Log::start();
     let listener = listener(common()).await;
     let mut stream = TcpStream::connect(listener.addresses()[0]).await.unwrap();
     // For this program the answer says its own version, which is not an answer of TLS.
