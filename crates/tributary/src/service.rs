@@ -4,12 +4,10 @@
 
 pub(crate) mod ending;
 pub(crate) mod fields;
-pub(crate) mod http;
 pub(crate) mod log;
 pub(crate) mod metrics;
 pub(crate) mod reload;
 pub(crate) mod rpc;
-pub(crate) mod site;
 pub(crate) mod sockets;
 pub(crate) mod table;
 

@@ -8,7 +8,7 @@ use crate::keys::{self, ClientKeys, ClientList, ServerKeys};
 use crate::paths::{self, PathArguments};
 use crate::service::ending::Ending;
 use crate::service::reload::{self, Reload, SettingsFile};
-use crate::service::{Control, Doing, ServiceArguments, site};
+use crate::service::{Control, Doing, ServiceArguments};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use std::net::SocketAddr;
@@ -147,7 +147,7 @@ pub(super) fn check(command: &Stream) -> Result<()> {
         }
         Stream::Play(arguments) => {
             arguments.service.check()?;
-            arguments.web.map_or(Ok(()), site::check)?;
+            arguments.web.map_or(Ok(()), tributary_site::check)?;
             playing(arguments).map(drop)
         }
     }

@@ -6,7 +6,6 @@
 mod families;
 
 use super::fields::list;
-use super::http;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use http_body_util::Full;
@@ -20,6 +19,7 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use tributary_site::http;
 
 /// The status of the program.
 pub(crate) type Describe = Arc<dyn Fn() -> Value + Send + Sync>;

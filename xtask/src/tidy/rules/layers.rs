@@ -11,6 +11,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("tributary-coding", 1),
     ("tributary-link", 1),
     ("tributary-report", 1),
+    ("tributary-site", 1),
     ("tributary-tun", 1),
     ("tributary-video", 1),
     ("tributary-cc", 2),

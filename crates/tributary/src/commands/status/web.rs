@@ -1,5 +1,5 @@
 //! `tributary status --web`: a page that shows every running program of this user, each second. Not here: who may read it
-//! (`service::site`).
+//! (`tributary-site`).
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::{Method, StatusCode};
 use tokio::sync::Mutex;
+use tributary_site::{self as site, Answer, Site};
 
-use crate::service::site::{self, Answer, Site};
 use crate::service::sockets;
 
 const PAGE: &str = include_str!("dashboard.html");
@@ -26,14 +26,14 @@ const FRESH: Duration = Duration::from_millis(500);
 pub(super) fn run(address: SocketAddr, json: bool) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let (site, listener) = Site::bind(address).await?;
+        let (site, listener) = Site::bind(address)?;
         site.announce(json)?;
         let programs = Arc::new(Programs::default());
         site.serve(listener, move |path, request| {
             let programs = programs.clone();
             async move { answer(&path, request.method(), &programs).await }
         })
-        .await;
+        .await?;
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -42,7 +42,7 @@ async fn answer(path: &str, method: &Method, programs: &Programs) -> Answer {
     match (path, method) {
         ("/", &Method::GET | &Method::HEAD) => site::page(PAGE),
         ("/programs", &Method::GET | &Method::HEAD) => match programs.ask().await {
-            Ok(programs) => site::answer("application/json", Full::new(programs).boxed()),
+            Ok(programs) => site::answer("application/json", Full::new(programs)),
             Err(_) => site::refuse(StatusCode::INTERNAL_SERVER_ERROR, "try again"),
         },
         _ => site::nothing(method),

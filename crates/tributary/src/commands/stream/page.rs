@@ -1,5 +1,5 @@
 //! `tributary stream play --web`: a page that shows the video while it arrives, and whose viewer looks around. Not here: who may
-//! read it (`service::site`), and the viewing (`tributary_stream::viewing`).
+//! read it (`tributary-site`), and the viewing (`tributary_stream::viewing`).
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -13,12 +13,12 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::{Body, Bytes, Frame, Incoming};
 use hyper::{Method, Request, StatusCode};
 use serde::Deserialize;
+use tributary_site::{self as site, Answer, Site};
 use tributary_stream::viewing::{self, Feed, PlayConfig, Subscription, Viewpoint};
 use tributary_video::sphere::Orientation;
 
 use crate::commands::stop;
 use crate::service::ending::Ending;
-use crate::service::site::{self, Answer, Site};
 use crate::service::{Control, Service};
 
 const PAGE: &str = include_str!("play.html");
@@ -36,7 +36,7 @@ pub(super) async fn run(
     (address, json): (SocketAddr, bool),
     service: Service,
 ) -> Result<ExitCode> {
-    let (site, listener) = Site::bind(address).await?;
+    let (site, listener) = Site::bind(address)?;
     let (feed, ending) = (Feed::default(), Ending::default());
     let (shown, asked) = (feed.clone(), feed.clone());
     let _shown = service.show("stream play", &[address], Control::new(&ending, None), move || shown.status());
@@ -45,7 +45,7 @@ pub(super) async fn run(
     let lost = |cause: &str| tracing::warn!("no connection: {cause}; trying again");
     tokio::select! {
         () = viewing::watch(&viewpoint, &config, &feed, lost) => tokio::time::sleep(FAREWELL).await,
-        () = site.serve(listener, move |path, request| answer(path, request, asked.clone())) => {}
+        served = site.serve(listener, move |path, request| answer(path, request, asked.clone())) => drop(served?),
         (_, name) = signals.next() => tracing::info!("{name} received; ended"),
         () = ending.requested() => tracing::info!("asked to end; ended"),
     }
@@ -55,9 +55,7 @@ pub(super) async fn run(
 async fn answer(path: String, request: Request<Incoming>, feed: Feed) -> Answer {
     match (path.as_str(), request.method()) {
         ("/", &Method::GET | &Method::HEAD) => site::page(PAGE),
-        ("/feed", &Method::GET) => {
-            site::answer("application/octet-stream", Messages::new(feed.subscribe()).boxed())
-        }
+        ("/feed", &Method::GET) => site::answer("application/octet-stream", Messages::new(feed.subscribe())),
         ("/look", &Method::POST) => match Limited::new(request.into_body(), MOST_LOOK).collect().await {
             Ok(text) => look(&text.to_bytes(), &feed),
             Err(_) => site::refuse(StatusCode::PAYLOAD_TOO_LARGE, "too long for an orientation"),
@@ -79,7 +77,7 @@ fn look(text: &[u8], feed: &Feed) -> Answer {
     match serde_json::from_slice(text) {
         Ok(Look { yaw, pitch, roll }) if [yaw, pitch, roll].iter().all(|angle| angle.abs() <= 360.0) => {
             feed.look(Orientation::from_degrees(yaw, pitch, roll));
-            site::answer("text/plain", Empty::new().boxed())
+            site::answer("text/plain", Empty::new())
         }
         _ => site::refuse(StatusCode::BAD_REQUEST, "not yaw, pitch and roll in degrees, -360 to 360"),
     }

@@ -20,7 +20,7 @@ const HEAD: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Answers requests until the future is dropped. Connections then end with their present answer.
-pub(crate) async fn serve<A, F, B>(listener: TcpListener, answer: A)
+pub async fn serve<A, F, B>(listener: TcpListener, answer: A) -> Infallible
 where
     A: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send,

@@ -5,28 +5,53 @@
 //! read it; a request that names another host (DNS rebinding) or comes from a page of another origin is refused. A page is one
 //! file made from `web/`, and its policy allows requests to its own server only.
 
-use anyhow::{Context, Result, bail};
+pub mod http;
+
 use http_body_util::{BodyExt, Full, combinators::BoxBody};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Stdio};
-use tokio::net::TcpListener;
-use tributary_cli::output;
-
-use super::http;
+use thiserror::Error;
 
 /// What a site answers.
-pub(crate) type Answer = Response<BoxBody<Bytes, Infallible>>;
+pub type Answer = Response<BoxBody<Bytes, hyper::Error>>;
 
 const ASK: &str = "use the URL that the program printed";
 
+/// Why there is no site.
+#[derive(Debug, Error)]
+pub enum SiteError {
+    /// Other machines reach the address.
+    #[error(
+        "{address}: the page is for this machine; listen on 127.0.0.1, and from another machine use \
+         `ssh -L {port}:127.0.0.1:{port}`",
+        port = address.port()
+    )]
+    Remote {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// It is in use.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// There is no token.
+    #[error("the system gives no random numbers")]
+    Random,
+}
+
 /// Who may ask.
 #[derive(Clone, Debug)]
-pub(crate) struct Site {
+pub struct Site {
     address: SocketAddr,
     token: String,
 }
@@ -34,44 +59,49 @@ pub(crate) struct Site {
 /// Checks that only this machine reaches an address.
 ///
 /// # Errors
-/// Others do.
-pub(crate) fn check(address: SocketAddr) -> Result<()> {
-    if !address.ip().is_loopback() {
-        bail!(
-            "--web {address}: the page is for this machine; listen on 127.0.0.1, and from another machine use \
-             `ssh -L {port}:127.0.0.1:{port}`",
-            port = address.port()
-        );
-    }
-    Ok(())
+/// [`SiteError::Remote`].
+pub fn check(address: SocketAddr) -> Result<(), SiteError> {
+    if address.ip().is_loopback() { Ok(()) } else { Err(SiteError::Remote { address }) }
 }
 
 impl Site {
-    /// Listens.
+    /// Listens; the listener does not block. Needs no runtime yet.
     ///
     /// # Errors
-    /// The address is not on loopback or is in use.
-    pub(crate) async fn bind(address: SocketAddr) -> Result<(Self, TcpListener)> {
+    /// [`SiteError`].
+    pub fn bind(address: SocketAddr) -> Result<(Self, TcpListener), SiteError> {
         check(address)?;
-        let listener =
-            TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
-        Ok((Self::new(listener.local_addr()?)?, listener))
+        let bind = || {
+            let listener = TcpListener::bind(address)?;
+            listener.set_nonblocking(true)?;
+            Ok((listener.local_addr()?, listener))
+        };
+        let (address, listener) = bind().map_err(|source| SiteError::Listen { address, source })?;
+        Ok((Self::new(address)?, listener))
     }
 
-    fn new(address: SocketAddr) -> Result<Self> {
+    fn new(address: SocketAddr) -> Result<Self, SiteError> {
         let mut random = [0; 16];
-        aws_lc_rs::rand::fill(&mut random).context("the system gives no random numbers")?;
+        aws_lc_rs::rand::fill(&mut random).map_err(|_| SiteError::Random)?;
         let token = random.iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Self { address, token })
+    }
+
+    /// The page's URL, with the token.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}/{}/", self.address, self.token)
     }
 
     /// Prints the page's URL; without `json` it opens it in the user's browser, too.
     ///
     /// # Errors
     /// Standard output cannot be written.
-    pub(crate) fn announce(&self, json: bool) -> Result<()> {
-        let url = format!("http://{}/{}/", self.address, self.token);
-        output::line(&if json { serde_json::json!({ "url": url }).to_string() } else { url.clone() })?;
+    pub fn announce(&self, json: bool) -> io::Result<()> {
+        let url = self.url();
+        // A URL has nothing that JSON would escape.
+        let line = if json { format!("{{\"url\":\"{url}\"}}") } else { url.clone() };
+        writeln!(io::stdout().lock(), "{line}")?;
         if !json {
             open(&url);
         }
@@ -79,12 +109,16 @@ impl Site {
     }
 
     /// Answers the requests that may be made, until the future is dropped. `answer` gets the path below the token, from `/` on.
-    pub(crate) async fn serve<A, F>(self, listener: TcpListener, answer: A)
+    ///
+    /// # Errors
+    /// The listener cannot be used with the runtime.
+    pub async fn serve<A, F>(self, listener: TcpListener, answer: A) -> io::Result<Infallible>
     where
         A: Fn(String, Request<Incoming>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Answer> + Send,
     {
-        http::serve(listener, move |request| {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        Ok(http::serve(listener, move |request| {
             let (site, answer) = (self.clone(), answer.clone());
             async move {
                 let (parts, body) = request.into_parts();
@@ -94,7 +128,7 @@ impl Site {
                 }
             }
         })
-        .await;
+        .await)
     }
 
     /// The path of a request below the token, if the request may be made.
@@ -120,26 +154,40 @@ impl Site {
 }
 
 /// An answer that only the page itself may read.
-pub(crate) fn answer(kind: &'static str, body: BoxBody<Bytes, Infallible>) -> Answer {
-    let mut response = Response::new(body);
+pub fn answer<B>(kind: &'static str, body: B) -> Answer
+where
+    B: Body<Data = Bytes, Error = Infallible> + Send + Sync + 'static,
+{
+    let mut response = Response::new(body.map_err(|never| match never {}).boxed());
     secure(response.headers_mut(), kind);
     response
 }
 
 /// A page.
-pub(crate) fn page(text: &'static str) -> Answer {
-    answer("text/html; charset=utf-8", Full::new(Bytes::from_static(text.as_bytes())).boxed())
+#[must_use]
+pub fn page(text: &'static str) -> Answer {
+    answer("text/html; charset=utf-8", Full::new(Bytes::from_static(text.as_bytes())))
+}
+
+/// Lets pages of the same site show this one in a frame.
+#[must_use]
+pub fn embeddable(mut answer: Answer) -> Answer {
+    let own = HeaderValue::from_static("frame-ancestors 'self'");
+    answer.headers_mut().insert(header::CONTENT_SECURITY_POLICY, own);
+    answer
 }
 
 /// A refusal with its reason.
-pub(crate) fn refuse(status: StatusCode, words: &'static str) -> Answer {
-    let mut response = answer("text/plain", Full::new(Bytes::from(format!("{words}\n"))).boxed());
+pub fn refuse(status: StatusCode, words: impl Into<String>) -> Answer {
+    let mut response =
+        answer("text/plain; charset=utf-8", Full::new(Bytes::from(format!("{}\n", words.into()))));
     *response.status_mut() = status;
     response
 }
 
 /// The refusal of a request for nothing, or with another method.
-pub(crate) fn nothing(method: &Method) -> Answer {
+#[must_use]
+pub fn nothing(method: &Method) -> Answer {
     match *method {
         Method::GET | Method::HEAD | Method::POST => refuse(StatusCode::NOT_FOUND, ASK),
         _ => refuse(StatusCode::METHOD_NOT_ALLOWED, "only GET, HEAD and POST"),
@@ -173,9 +221,11 @@ fn secure(headers: &mut HeaderMap, kind: &'static str) {
     }
 }
 
-/// That a page loads and asks nothing but its own server.
-#[cfg(test)]
-pub(crate) fn assert_alone(page: &str) {
+/// For tests of pages: asserts that a page loads and asks nothing but its own server.
+///
+/// # Panics
+/// It does.
+pub fn assert_alone(page: &str) {
     for foreign in ["src=\"http", "href=\"http", "url(http", "import(", "eval("] {
         assert!(!page.contains(foreign), "{foreign}");
     }
@@ -251,5 +301,7 @@ mod tests {
         let headers = page("x").headers().clone();
         assert_eq!(headers["cross-origin-resource-policy"], "same-origin");
         assert_eq!(headers["content-security-policy"], "frame-ancestors 'none'");
+        let framed = embeddable(page("x"));
+        assert_eq!(framed.headers()["content-security-policy"], "frame-ancestors 'self'");
     }
 }
