@@ -16,6 +16,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use thiserror::Error;
 use tributary_link::{Change, Direction, MAX_RATE};
 use tributary_types::Bitrate;
 
@@ -52,19 +53,53 @@ enum Answer {
     State(State),
 }
 
+/// Why a request is refused.
+#[derive(Debug, Error)]
+pub enum RequestError {
+    /// A number is out of range.
+    #[error("{field}: {value} is not between 0 and {highest}")]
+    Range {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        value: f64,
+        /// The largest that is allowed.
+        highest: f64,
+    },
+    /// Something shall change, and no path is named.
+    #[error("name the path to change: `path`")]
+    NoPath,
+    /// The network refuses.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+}
+
 impl Request {
-    /// # Errors
-    /// The field that is out of range.
-    fn change(&self) -> Result<Change, String> {
-        let highest = MAX_RATE.as_bps() as f64 / 1e6;
-        if let Some(rate) = self.rate_mbps.filter(|rate| !(0.0..=highest).contains(rate)) {
-            return Err(format!("rate_mbps: {rate} is not between 0 and {highest}"));
-        }
-        if let Some(loss) = self.loss.filter(|loss| !(0.0..=1.0).contains(loss)) {
-            return Err(format!("loss: {loss} is not between 0 and 1"));
-        }
+    fn change(&self) -> Result<Change, RequestError> {
+        let check = |field, value: Option<f64>, highest| match value {
+            Some(value) if !(0.0..=highest).contains(&value) => {
+                Err(RequestError::Range { field, value, highest })
+            }
+            _ => Ok(()),
+        };
+        check("rate_mbps", self.rate_mbps, MAX_RATE.as_bps() as f64 / 1e6)?;
+        check("loss", self.loss, 1.0)?;
         let rate = self.rate_mbps.map(|rate| Bitrate::from_bps((rate * 1e6) as u64));
         Ok(Change { rate, loss: self.loss, blocked: self.blocked })
+    }
+
+    /// Changes a network, or only asks it; returns what its links are afterwards.
+    ///
+    /// # Errors
+    /// [`RequestError`]; then nothing has changed.
+    pub fn carry_out(&self, network: &Network) -> Result<State, RequestError> {
+        let change = self.change()?;
+        match &self.path {
+            Some(path) => network.change(path, self.direction, change)?,
+            None if *self != Self::default() => return Err(RequestError::NoPath),
+            None => {}
+        }
+        Ok(network.state()?)
     }
 
     /// Asks the network behind a socket.
@@ -138,12 +173,5 @@ fn answer(network: &Network, mut stream: &UnixStream) -> io::Result<()> {
 
 fn carry_out(network: &Network, line: &[u8]) -> Result<State, String> {
     let request: Request = serde_json::from_slice(line).map_err(|error| format!("no request: {error}"))?;
-    let change = request.change()?;
-    let words = |error: NetworkError| error.to_string();
-    match &request.path {
-        Some(path) => network.change(path, request.direction, change).map_err(words)?,
-        None if request != Request::default() => return Err("name the path to change: `path`".to_owned()),
-        None => {}
-    }
-    network.state().map_err(words)
+    request.carry_out(network).map_err(|error| error.to_string())
 }

@@ -27,17 +27,23 @@ pub(crate) enum Order {
     Rewind(Sender<()>),
     /// Change these lanes from now on.
     Change(Vec<usize>, Change, Sender<()>),
+    /// Send what the links are now.
+    Now(Sender<LinksNow>),
     /// Send a report.
     Report(Sender<ForwarderRecord>),
     /// Stop.
     Stop,
 }
 
+/// The links at a moment.
+pub(crate) struct LinksNow {
+    pub(crate) account: Account,
+    pub(crate) rates: Vec<Bitrate>,
+}
+
 /// The thread's report.
 pub(crate) struct ForwarderRecord {
     pub(crate) account: Account,
-    /// The links' rates now.
-    pub(crate) rates: Vec<Bitrate>,
     pub(crate) log: LinkLog,
     pub(crate) probes: Vec<Probe>,
 }
@@ -63,13 +69,16 @@ pub struct ForwardOptions {
     pub super_frames: bool,
     /// Logs UDP datagrams to this port with the delay according to the model.
     pub probe_port: Option<u16>,
+    /// Whether to keep the samples that [`Network::link_log`](crate::Network::link_log) and the audit's errors of rates need:
+    /// about 10 MB an hour for each path. Off for networks that run as long as somebody looks at them.
+    pub log: bool,
 }
 
 impl Default for ForwardOptions {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let spin = Duration::from_micros(if cores > 1 { 20 } else { 0 });
-        Self { spin, real_time: true, super_frames: true, probe_port: None }
+        Self { spin, real_time: true, super_frames: true, probe_port: None, log: true }
     }
 }
 
@@ -270,6 +279,7 @@ impl Forwarder {
                     lanes.into_iter().for_each(|lane| self.lanes[lane].link.change(now, change));
                     let _ = done.send(());
                 }
+                Order::Now(to) => _ = to.send(self.links_now()),
                 Order::Report(to) => _ = to.send(self.report()),
                 Order::Stop => return false,
             }
@@ -294,22 +304,30 @@ impl Forwarder {
     }
 
     fn sample(&mut self, now: Instant) {
-        let stats = self.lanes.iter().map(|lane| *lane.link.stats());
-        self.log.push(now, stats);
+        if self.options.log {
+            self.log.push(now, self.lanes.iter().map(|lane| *lane.link.stats()));
+        }
         while self.next_sample <= now {
             self.next_sample += SAMPLE_EVERY;
         }
     }
 
+    fn links_now(&self) -> LinksNow {
+        let rates = self.lanes.iter().map(|lane| lane.link.rate_span().rate).collect();
+        LinksNow { account: self.account(), rates }
+    }
+
     fn report(&self) -> ForwarderRecord {
-        let account = Account {
+        ForwarderRecord { account: self.account(), log: self.log.clone(), probes: self.probes.clone() }
+    }
+
+    fn account(&self) -> Account {
+        Account {
             counters: self.counters.clone(),
             elapsed: self.clock.now(),
             cpu: Duration::from_nanos(sys::thread_cpu_nanos() - self.cpu_at_start),
             links: self.lanes.iter().map(|lane| *lane.link.stats()).collect(),
             configs: self.lanes.iter().map(|lane| lane.link.config().clone()).collect(),
-        };
-        let rates = self.lanes.iter().map(|lane| lane.link.rate_span().rate).collect();
-        ForwarderRecord { account, rates, log: self.log.clone(), probes: self.probes.clone() }
+        }
     }
 }

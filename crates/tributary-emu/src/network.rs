@@ -290,22 +290,22 @@ impl Network {
 
     /// What every link is now.
     pub fn state(&self) -> Result<State, NetworkError> {
-        let report = self.report()?;
+        let now = self.ask(Order::Now)?;
         let link = |(lane, config): (usize, &LinkConfig)| {
             let change = config.changes.last().map_or(Change::default(), |&(_, change)| change);
-            let stats = &report.account.links[lane];
+            let stats = &now.account.links[lane];
             LinkState {
                 path: self.scenario.paths[lane / 2].name.clone(),
                 direction: direction_of(lane),
-                rate_mbps: report.rates[lane].as_bps() as f64 / 1e6,
+                rate_mbps: now.rates[lane].as_bps() as f64 / 1e6,
                 loss: change.loss.unwrap_or_else(|| config.spec.loss.mean()),
                 blocked: change.blocked,
                 delivered_bytes: stats.delivered.bytes,
                 queue_bytes: stats.queued.bytes,
             }
         };
-        let links = report.account.configs.iter().enumerate().map(link).collect();
-        Ok(State { seconds: report.account.elapsed.as_secs_f64(), links })
+        let links = now.account.configs.iter().enumerate().map(link).collect();
+        Ok(State { seconds: now.account.elapsed.as_secs_f64(), links })
     }
 
     /// The time series of every link, ten samples a second, since the start or the last rewind.
