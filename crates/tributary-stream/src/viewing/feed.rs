@@ -121,6 +121,32 @@ impl SlotNews {
     }
 }
 
+/// Sums over the slots of a viewing that have begun.
+#[derive(Debug, Default, Serialize)]
+struct SoFar {
+    slots: u64,
+    /// Slots with a tile that was requested and not in time.
+    slots_incomplete: u64,
+    tiles_in_time: u64,
+    tiles_not_in_time: u64,
+    tiles_left_out: u64,
+    /// Bytes of media that arrived in time.
+    bytes: u64,
+}
+
+impl SoFar {
+    fn add(&mut self, slot: &SlotNews) {
+        let count = |of: fn(i16) -> bool| slot.tiles.iter().filter(|&&tile| of(tile)).count() as u64;
+        let not_in_time = count(|tile| tile == NOT_IN_TIME);
+        self.slots += 1;
+        self.slots_incomplete += u64::from(not_in_time > 0);
+        self.tiles_in_time += count(|tile| tile >= 0);
+        self.tiles_not_in_time += not_in_time;
+        self.tiles_left_out += count(|tile| tile == LEFT_OUT);
+        self.bytes += slot.bytes;
+    }
+}
+
 /// A viewing's messages to any number of pages, and their head's orientation.
 #[derive(Clone, Debug)]
 pub struct Feed(Arc<Inner>);
@@ -140,6 +166,7 @@ struct Present {
     state: Value,
     video: Value,
     slot: Value,
+    so_far: SoFar,
     radios: Value,
     inits: BTreeMap<(u16, u8), Bytes>,
 }
@@ -188,7 +215,7 @@ impl Feed {
         let present = self.present();
         let mut status = serde_json::json!({
             "state": present.state["state"], "cause": present.state["cause"], "pages": self.pages(),
-            "video": present.video, "shown": present.slot,
+            "video": present.video, "shown": present.slot, "so_far": present.so_far,
         });
         if let Some(radios) = present.radios.get("radios") {
             status["radios"] = radios.clone();
@@ -227,7 +254,10 @@ impl Feed {
                 let state = std::mem::take(&mut present.state);
                 *present = Present { state, video: value, ..Present::default() };
             }
-            News::Slot(_) => present.slot = value,
+            News::Slot(slot) => {
+                present.so_far.add(slot);
+                present.slot = value;
+            }
             News::Radios { .. } => present.radios = value,
             News::Skipped { .. } => {}
         }
@@ -364,7 +394,14 @@ mod tests {
         };
         let slots = [slot.clone(), slot];
         let news = SlotNews::new(&slots, 1, 1.0, 3).unwrap();
-        assert_eq!((news.tiles, news.bytes, news.late_before), (vec![2, NOT_IN_TIME, LEFT_OUT], 7, 1));
+        assert_eq!((&news.tiles, news.bytes, news.late_before), (&vec![2, NOT_IN_TIME, LEFT_OUT], 7, 1));
         assert!(SlotNews::new(&slots, 2, 2.0, 3).is_none());
+        let complete = SlotNews { tiles: vec![0, 1, LEFT_OUT], ..SlotNews::new(&slots, 0, 0.0, 3).unwrap() };
+        let feed = Feed::default();
+        [news, complete].into_iter().for_each(|slot| feed.say(&News::Slot(slot)));
+        let sums = serde_json::json!({
+            "slots": 2, "slots_incomplete": 1, "tiles_in_time": 3, "tiles_not_in_time": 1, "tiles_left_out": 2, "bytes": 14,
+        });
+        assert_eq!(feed.status()["so_far"], sums);
     }
 }
