@@ -2,14 +2,15 @@ import { createHash } from "node:crypto";
 import path from "node:path";
 import { defineConfig, type Plugin } from "vite";
 
-/** The pages: their folder below `src`, and the file that the program includes. */
-const PAGES: Record<string, { root: string; folder: string; file: string }> = {
-  dashboard: { root: "src", folder: "status", file: "dashboard.html" },
-  play: { root: "src/play", folder: "stream", file: "play.html" },
+/** The pages: their folder below `src`, the folder and file that the program includes, and whether they have frames. */
+const PAGES: Record<string, { root: string; folder: string; file: string; frames?: boolean }> = {
+  dashboard: { root: "src", folder: "tributary/src/commands/status", file: "dashboard.html" },
+  play: { root: "src/play", folder: "tributary/src/commands/stream", file: "play.html" },
+  stand: { root: "src/stand", folder: "tributary-lab/src/show", file: "show.html", frames: true },
 };
 
-/** Puts script and style into the page, and a policy that allows these two and requests to the page's own server. */
-function oneFile(name: string): Plugin {
+/** Puts script and style into the page, and a policy that allows these two, and requests to the page's own server and frames from it. */
+function oneFile(name: string, frames: boolean): Plugin {
   return {
     name: "one-file",
     enforce: "post",
@@ -31,6 +32,7 @@ function oneFile(name: string): Plugin {
         `script-src ${hash(script)}`,
         `style-src ${hash(style)}`,
         "connect-src 'self'",
+        ...(frames ? ["frame-src 'self'"] : []),
         "base-uri 'none'",
         "form-action 'none'",
       ].join("; ");
@@ -52,11 +54,11 @@ export default defineConfig(({ mode }) => {
   if (page === undefined) throw new Error(`--mode is one of ${Object.keys(PAGES).join(", ")}`);
   return {
     root: page.root,
-    plugins: [oneFile(page.file)],
+    plugins: [oneFile(page.file, page.frames === true)],
     // Which page it is says nothing about how it is made.
     define: { "process.env.NODE_ENV": '"production"' },
     build: {
-      outDir: path.resolve(`../crates/tributary/src/commands/${page.folder}`),
+      outDir: path.resolve(`../crates/${page.folder}`),
       emptyOutDir: false,
       assetsInlineLimit: 1e9,
       modulePreload: false,

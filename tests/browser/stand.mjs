@@ -35,16 +35,22 @@ export class Stand {
   }
 
   /** Starts the program; returns the first line that it prints, an object. */
-  async start(...words) {
+  start(...words) {
+    return this.startOf(this.program, ...words);
+  }
+
+  async startOf(program, ...words) {
     const stdio = ['ignore', 'pipe', 'inherit'];
-    const child = spawn(this.program, [...words, '--json'], { env: this.environment, stdio });
+    const child = spawn(program, [...words, '--json'], { env: this.environment, stdio });
     this.children.push(child);
     for await (const line of createInterface({ input: child.stdout })) return { child, answer: JSON.parse(line) };
     return fail(`${words.join(' ')} ended`);
   }
 
-  status() {
-    return JSON.parse(this.run('status', '--json')).programs;
+  /** What the programs whose sockets are in a directory say of themselves. */
+  status(sockets = this.environment.TRIBUTARY_RUNTIME_DIR) {
+    const env = { ...this.environment, TRIBUTARY_RUNTIME_DIR: sockets };
+    return JSON.parse(execFileSync(this.program, ['status', '--json'], { env, encoding: 'utf8' })).programs;
   }
 
   /** Options of a server and of its client, with a key of each. */

@@ -13,13 +13,13 @@ export const colour = (at: number) =>
 
 const clock = (seconds: number) => new Date(seconds * 1000).toLocaleTimeString();
 
-function options(names: string[], width: number): uPlot.Options {
+function options(names: string[], width: number, height: number): uPlot.Options {
   const soft = getComputedStyle(document.documentElement).getPropertyValue("--soft").trim();
   const rule = getComputedStyle(document.documentElement).getPropertyValue("--rule").trim();
   const axis = { stroke: soft, grid: { stroke: rule, width: 1 }, ticks: { stroke: rule, width: 1 } };
   return {
     width,
-    height: HEIGHT,
+    height,
     scales: { x: { range: (_, __, last) => [last - SAMPLES, last] }, y: { range: (_, __, top) => [0, Math.max(1, top * 1.1)] } },
     axes: [{ ...axis, space: 90, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 56, label: "Mbit/s", labelSize: 18 }],
     series: [
@@ -37,7 +37,7 @@ function options(names: string[], width: number): uPlot.Options {
 }
 
 /** `at`: any value that is new with each sample, because the curve is changed in place. */
-export function Chart({ curve, label }: { curve: Curve; label: string; at: number }) {
+export function Chart({ curve, label, height = HEIGHT }: { curve: Curve; label: string; at: number; height?: number }) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<{ names: string; plot: uPlot }>(undefined);
   const names = [...curve.rates.keys()];
@@ -49,10 +49,10 @@ export function Chart({ curve, label }: { curve: Curve; label: string; at: numbe
     const key = names.join("\n");
     if (plot.current?.names !== key) {
       plot.current?.plot.destroy();
-      plot.current = { names: key, plot: new uPlot(options(names, width), data, element) };
+      plot.current = { names: key, plot: new uPlot(options(names, width, height), data, element) };
       return;
     }
-    if (plot.current.plot.width !== width) plot.current.plot.setSize({ width, height: HEIGHT });
+    if (plot.current.plot.width !== width) plot.current.plot.setSize({ width, height });
     plot.current.plot.setData(data);
   });
   useEffect(() => {

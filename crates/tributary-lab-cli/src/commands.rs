@@ -10,6 +10,7 @@ pub(crate) mod ows;
 mod page;
 mod report;
 pub(crate) mod reproduce;
+mod show;
 pub(crate) mod soak;
 pub(crate) mod sweep;
 
@@ -30,6 +31,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Demo(DemoArguments),
+    Show(show::ShowArguments),
     Run(Box<RunArguments>),
     Sweep(sweep::SweepArguments),
     Compare(compare::CompareArguments),
@@ -52,6 +54,7 @@ pub(crate) enum Command {
 pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Show(arguments) => show::run(&arguments),
         Command::Run(arguments) => measure::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),

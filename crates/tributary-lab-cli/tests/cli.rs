@@ -131,6 +131,7 @@ fn unknown_names_list_the_known_ones() {
     refused(&output(&["run", "--transport", "fdbt"]), 1, &["`fdbt`", "fbdt-paper", "mptcp", "wifi"]);
     refused(&output(&["emu", "run", "mars", "--", "true"]), 1, &["`mars`"]);
     refused(&output(&["demo", "--scenario", "mars"]), 1, &["`mars`"]);
+    refused(&output(&["show", "mars"]), 1, &["`mars`", "blackout"]);
     refused(
         &output(&["run", "mobility", "--transport", "mptcp", "--scheduler", "min-rtt"]),
         1,
@@ -163,8 +164,20 @@ fn a_broken_scenario_file_is_named_with_its_line() {
 }
 
 #[test]
+fn the_page_of_the_stand_is_for_this_machine() {
+    refused(
+        &output(&["show", "--listen", "0.0.0.0:8360"]),
+        1,
+        &["0.0.0.0:8360", "ssh -L 8360:127.0.0.1:8360"],
+    );
+    refused(&output(&["show", "--seconds", "10"]), 2, &["--record"]);
+}
+
+#[test]
 fn files_that_are_not_videos_are_refused_by_name() {
     refused(&output(&["demo", "--video", "/nowhere/film.mp4"]), 1, &["/nowhere/film.mp4"]);
+    refused(&output(&["show", "--video", "/nowhere/film.mp4"]), 1, &["/nowhere/film.mp4"]);
+    refused(&output(&["show", "--record", "/nowhere/stand.mp4"]), 1, &["/nowhere/stand.mp4"]);
     if !networks() {
         return;
     }

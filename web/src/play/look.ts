@@ -32,8 +32,11 @@ export class Look {
   #reported = "";
   #reportedAt = -Infinity;
   #reporting = false;
+  /** Pages of one origin look the same way: those of one player, which plans for one view, and both sides of the stand. */
+  readonly #others = new BroadcastChannel("look");
 
   constructor(canvas: HTMLCanvasElement) {
+    this.#others.onmessage = (event: MessageEvent<Orientation>) => (this.#target = event.data);
     canvas.addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.altKey || event.metaKey) return;
       if (event.key === "Home") this.ahead();
@@ -55,11 +58,13 @@ export class Look {
   turn([right, up]: [number, number], degrees: number) {
     this.#target.yaw += right * degrees;
     this.#target.pitch = Math.max(-MOST_PITCH, Math.min(MOST_PITCH, this.#target.pitch + up * degrees));
+    this.#others.postMessage(this.#target);
   }
 
   /** Looks straight ahead again, on the shortest way. */
   ahead() {
     this.#target = { yaw: 360 * Math.round(this.#target.yaw / 360), pitch: 0, roll: 0 };
+    this.#others.postMessage(this.#target);
   }
 
   /** The orientation now; reports it to the program if it has changed. */

@@ -234,5 +234,7 @@ function start(page: HTMLElement) {
   requestAnimationFrame(turn);
 }
 
+// In a frame of the stand there is only the video; the stand's page has the numbers.
+document.body.classList.toggle("framed", window.parent !== window);
 const page = document.getElementById("page");
 if (page !== null) start(page);

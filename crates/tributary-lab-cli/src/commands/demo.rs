@@ -11,7 +11,7 @@ use tributary_link::Scenario;
 use tributary_stream::viewing;
 
 /// Possible directory of a sample video beside a checkout.
-const SAMPLES: &str = "../shared/data/video-overpass";
+pub(crate) const SAMPLES: &str = "../shared/data/video-overpass";
 
 /// Possible directory of a sample viewer's head movement beside a checkout, and its format.
 const HEADS: (&str, &str) = ("../shared/data/head-nasrabadi19/traces_full", "nasrabadi19");

@@ -5,29 +5,25 @@
 //! Decoding and measuring follow after both viewings.
 
 use core::time::Duration;
-use std::io::Write;
-use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use tributary_emu::{Network, NetworkError, Side};
+use tributary_emu::{Network, NetworkError};
 use tributary_link::Scenario;
-use tributary_net::Key;
 use tributary_report::{RunInfo, schema};
 use tributary_tiles::{TiledError, TiledVideo};
 
 use super::Progress;
-use crate::kernel;
-use crate::process::{Process, ProcessError, product_program};
+use crate::ends::{Ends, EndsError};
+use crate::process::{Process, ProcessError};
 use crate::result::AuditNote;
 use tributary_report::machine;
 use tributary_stream::viewing::{
     self, Beside, Kept, Played, Spool, StillError, TiledResult, ViewError, Viewed, ViewerConfig, Viewpoint,
 };
 
-/// Timeout for a server to become ready, and for a client to exit after its last picture.
+/// Timeout for a client to exit after its last picture.
 const GRACE: Duration = Duration::from_secs(30);
 /// The rival: the paper's simple allocator on the kernel's multipath TCP.
 const RIVAL: (&str, &str) = ("fix", "mptcp");
@@ -64,9 +60,9 @@ pub enum TiledDemoError {
     /// A process failed.
     #[error(transparent)]
     Process(#[from] ProcessError),
-    /// The key cannot be made.
+    /// The ends do not run.
     #[error(transparent)]
-    Key(#[from] tributary_net::KeyError),
+    Ends(#[from] EndsError),
     /// Received data cannot be stored.
     #[error("cannot store received data: {0}")]
     Files(#[from] std::io::Error),
@@ -158,35 +154,11 @@ pub(crate) fn play_emulated(
 ) -> Result<(Played, AuditNote), TiledDemoError> {
     let duration = Duration::from_secs(u64::from(settings.seconds) + 10);
     let network = Network::start(&settings.scenario.clone().with_duration(duration))?;
-    if transport == "mptcp" {
-        kernel::prepare_emulated(&network)?;
-    }
-    let key = files.join("key");
-    write_key(&key, &Key::generate()?)?;
-    let common = ["--transport", transport, "--congestion", settings.congestion.as_str()];
-    let used = if transport == "session" { settings.scenario.paths.len() } else { 1 };
-
-    let mut serve = network.command(Side::Server, product_program()?);
-    serve
-        .args(["stream", "serve"])
-        .arg(&settings.directory)
-        .args(common)
-        .arg("--shared-key")
-        .arg(&key)
-        .arg("--json");
-    for path in 0..used {
-        serve.arg("--listen").arg(format!("{}:0", Side::Server.address(path)));
-    }
-    let server = Process::start("server", serve)?;
-    let listening: Listening = server.answer(GRACE)?;
-
+    let ends = Ends::start(&network, (transport, &settings.congestion), &settings.directory, files)?;
     let spool = files.join(format!("{transport}.spool"));
-    let mut play = network.command(Side::Client, product_program()?);
-    play.args(["stream", "play"]).args(common).arg("--shared-key").arg(&key).arg("--keep").arg(&spool);
+    let mut play = ends.player(&network);
+    play.arg("--keep").arg(&spool);
     play.args(["--allocator", allocator, "--seconds", &settings.seconds.to_string()]);
-    for (path, server) in listening.listening.iter().enumerate() {
-        play.arg("--path").arg(format!("{}={server}", Side::Client.address(path)));
-    }
     play.args(viewer_arguments(&viewer(settings, allocator)));
     // The trace starts when the viewer starts.
     network.rewind()?;
@@ -195,13 +167,6 @@ pub(crate) fn play_emulated(
     let audit = AuditNote::new(&network.audit()?);
     let spool = Spool::open(&spool, kept.tiles)?;
     Ok((Played { viewing: kept.viewing, video: None, spool }, audit))
-}
-
-/// Writes a key that only this user can read, as `stream` requires.
-fn write_key(path: &Path, key: &Key) -> std::io::Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.write_all(key.to_line().as_bytes())
 }
 
 fn joined(contestants: &[(&str, &str)], audits: &[AuditNote]) -> schema::Audit {
@@ -238,11 +203,6 @@ fn viewer_arguments(viewer: &ViewerConfig) -> Vec<std::ffi::OsString> {
         arguments.push("--exact".into());
     }
     arguments
-}
-
-#[derive(Deserialize)]
-struct Listening {
-    listening: Vec<SocketAddr>,
 }
 
 /// The worst moment with the rival, the worst moment with the product, and the middle of the viewing, each with both

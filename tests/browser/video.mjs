@@ -1,0 +1,61 @@
+// A video whose every pixel is known, and what a page shows of it.
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+import { inflateSync } from 'node:zlib';
+import { fail } from './stand.mjs';
+
+export const PATIENCE = { timeout: 60000 };
+
+/** Tiles of a panorama whose four sides differ in colour and whose seconds differ in brightness, with lines that are away from its middles. */
+export function source(stand) {
+  const video = join(stand.directory, 'source.mp4');
+  const side = 'floor(mod(X+64,512)/128)';
+  const line = 'lt(mod(X+16,32),2)+lt(mod(Y+16,32),2)';
+  const picture = `geq=lum='70+40*floor(T)+25*(${line})':cb='60+45*${side}':cr='200-45*${side}'`;
+  const colour = ['-color_range', 'tv', '-colorspace', 'bt709', '-color_primaries', 'bt709', '-color_trc', 'bt709'];
+  const input = ['-f', 'lavfi', '-i', `color=s=512x256:r=25:d=3,format=yuv444p,${picture},format=yuv420p`];
+  execFileSync('ffmpeg', ['-nostdin', '-v', 'error', ...input, ...colour, '-c:v', 'libx264', '-crf', '10', video]);
+  const tiles = join(stand.directory, 'tiles');
+  stand.run('ingest', video, '--out', tiles, '--grid', '4x2', '--qps', '22,42', '--preset', 'ultrafast', '--json');
+  return tiles;
+}
+
+/** Red, green and blue of a pixel of each GoP's source, as BT.709 in limited range defines them. */
+export function expected(tiles, x, y) {
+  return [0, 1, 2].map((gop) => {
+    const file = join(tiles, 'source', `0000${gop}.h264`);
+    const raw = ['-frames:v', '1', '-f', 'rawvideo', '-pix_fmt', 'yuv420p', 'pipe:1'];
+    const samples = execFileSync('ffmpeg', ['-nostdin', '-v', 'error', '-i', file, ...raw], { maxBuffer: 1 << 24 });
+    const chroma = 512 * 256 + (y >> 1) * 256 + (x >> 1);
+    const luma = (samples[y * 512 + x] - 16) / 219;
+    const [u, v] = [samples[chroma], samples[chroma + 256 * 128]].map((value) => (value - 128) / 224);
+    const colour = [luma + 1.5748 * v, luma - 0.1873 * u - 0.4681 * v, luma + 1.8556 * u];
+    return colour.map((value) => Math.round(255 * Math.min(1, Math.max(0, value))));
+  });
+}
+
+/** The pixel in the middle of a canvas, as a picture of the page shows it. */
+async function pixel(page, canvas) {
+  const box = await canvas.boundingBox();
+  const clip = { x: Math.round(box.x + box.width / 2), y: Math.round(box.y + box.height / 2), width: 1, height: 1 };
+  const png = await page.screenshot({ clip });
+  const parts = [];
+  for (let at = 8; at < png.length; at += 12 + png.readUInt32BE(at)) {
+    if (png.toString('latin1', at + 4, at + 8) === 'IDAT') parts.push(png.subarray(at + 8, at + 8 + png.readUInt32BE(at)));
+  }
+  // One pixel behind the number of its filter: whatever the filter, there is nothing to subtract.
+  return [...inflateSync(Buffer.concat(parts)).subarray(1, 4)];
+}
+
+/** Waits until the middle of a canvas has shown every GoP of the source, and nothing else. */
+export async function shows(page, colours, canvas = page.locator('canvas')) {
+  const seen = new Set();
+  const until = Date.now() + PATIENCE.timeout;
+  while (seen.size < colours.length) {
+    const found = await pixel(page, canvas);
+    const gop = colours.findIndex((colour) => colour.every((value, at) => Math.abs(value - found[at]) <= 10));
+    if (gop < 0) fail(`the canvas shows ${found}, and the source has ${colours.join(' or ')}`);
+    seen.add(gop);
+    if (Date.now() > until) fail(`of GoPs 0 to 2 only ${[...seen]} were shown`);
+  }
+}
