@@ -20,7 +20,7 @@ use tributary_testing::{not_run, until};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tributary");
 type Case = (&'static str, fn(&Server));
 
-const CASES: [Case; 12] = [
+const CASES: [Case; 13] = [
     ("names_and_addresses_lead_to_the_server_s_side", names_and_addresses_lead_to_the_servers_side),
     ("what_is_not_allowed_is_refused_and_logged", what_is_not_allowed_is_refused_and_logged),
     ("exit_codes_and_signals_are_the_program_s", exit_codes_and_signals_are_the_programs),
@@ -30,6 +30,7 @@ const CASES: [Case; 12] = [
     ("without_a_device_udp_is_refused_at_once", without_a_device_udp_is_refused_at_once),
     ("what_a_program_sends_last_arrives", what_a_program_sends_last_arrives),
     ("a_user_without_privileges_may_run_it", a_user_without_privileges_may_run_it),
+    ("missing_user_namespaces_are_named", missing_user_namespaces_are_named),
     ("missing_nft_is_named", missing_nft_is_named),
     ("git_clones_through_it", git_clones_through_it),
     ("curl_uses_the_socks_address", curl_uses_the_socks_address),
@@ -294,18 +295,17 @@ for s in open: s.send(b'last\\n')"
     }
 }
 
-fn a_user_without_privileges_may_run_it(server: &Server) {
-    let other = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
-    if !Command::new(other[0])
-        .args(&other[1..])
-        .arg("true")
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|s| s.success())
-    {
-        return not_run("this namespace has no other user");
+const NOBODY: [&str; 5] = ["setpriv", "--reuid", "65534", "--regid", "65534"];
+
+/// `exec` by a user without privileges, in a directory that this user may read, with a key of its own. After `before`. `None` where no other
+/// user exists.
+fn by_nobody(server: &Server, before: &[&str], program: &[&str]) -> Option<Output> {
+    let mut may = Command::new(NOBODY[0]);
+    may.args(&NOBODY[1..]).args(["--clear-groups", "true"]).stderr(Stdio::null());
+    if !may.status().is_ok_and(|status| status.success()) {
+        not_run("this namespace has no other user");
+        return None;
     }
-    // In a directory that this user may read, with a key of its own.
     let directory = tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o755)).tempdir_in("/tmp");
     let directory = directory.expect("a directory");
     let at = |name: &str| directory.path().join(name);
@@ -314,18 +314,34 @@ fn a_user_without_privileges_may_run_it(server: &Server) {
     for path in [at("key"), directory.path().to_owned()] {
         std::os::unix::fs::chown(path, Some(65534), None).expect("root may");
     }
-    let mut command = Command::new(other[0]);
-    command.args(&other[1..]).arg(at("tributary")).args([
-        "exec",
-        "--path",
-        "127.0.0.2",
-        "--path",
-        "127.0.0.3",
-    ]);
-    command.args(["--server", &server.address, "--shared-key"]).arg(at("key")).stdin(Stdio::null());
-    command.env("TRIBUTARY_RUNTIME_DIR", at("status"));
-    command.arg("--").args(CURL).arg(server.url(NAME));
-    assert_eq!(said(&command.output().expect("it starts"), 0), PAGE);
+    let words = [before, &NOBODY, &["--clear-groups"]].concat();
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).arg(at("tributary"));
+    command.args(["exec", "--path", "127.0.0.2", "--path", "127.0.0.3", "--server", &server.address]);
+    command.arg("--shared-key").arg(at("key")).stdin(Stdio::null());
+    command.env("TRIBUTARY_RUNTIME_DIR", at("status")).arg("--").args(program);
+    Some(command.output().expect("it starts"))
+}
+
+fn a_user_without_privileges_may_run_it(server: &Server) {
+    let url = server.url(NAME);
+    if let Some(output) = by_nobody(server, &[], &[&CURL[..], &[&url]].concat()) {
+        assert_eq!(said(&output, 0), PAGE);
+    }
+}
+
+fn missing_user_namespaces_are_named(server: &Server) {
+    // In a changed root the kernel refuses a user namespace (user_namespaces(7)).
+    let script = "mount --rbind / $0 && exec chroot $0 \"$@\"";
+    let root = server.directory.path().join("root");
+    fs::create_dir(&root).expect("a directory");
+    let root = tributary_testing::text(&root);
+    if let Some(output) = by_nobody(server, &["unshare", "-m", "sh", "-c", script, root], &["true"]) {
+        said(&output, 125);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.contains("cannot create a network namespace"), "{errors}");
+        assert!(errors.contains("Allow user namespaces"), "{errors}");
+    }
 }
 
 fn missing_nft_is_named(server: &Server) {

@@ -3,23 +3,29 @@
 //!
 //! Without the right to create namespaces nothing runs: the program prints the reason, and fails when `CI=true`.
 
+#[path = "tunnel/bad_input.rs"]
+mod bad_input;
+#[path = "common/ends.rs"]
+mod ends;
 #[path = "common/far_side.rs"]
 mod far_side;
+#[path = "common/running.rs"]
+mod running;
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::process::{Command, ExitCode, Output, Stdio};
 use std::thread;
 
+use ends::{Ends, RESOLV_CONF};
 use far_side::{CURL, NAME, PAGE, WEB, WEB_6, has, listening, said};
-use tempfile::TempDir;
+use running::{Running, succeeds};
 use tributary_emu::{Side, VethNetwork};
 use tributary_testing::{not_run, until};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tributary");
-const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// CAP_KILL, CAP_NET_ADMIN and CAP_NET_RAW as bits of a set.
 const KILL: u64 = 1 << 5;
 const ADMIN: u64 = 1 << 12;
@@ -27,7 +33,7 @@ const RAW: u64 = 1 << 13;
 
 type Case = (&'static str, fn(&World));
 
-const CASES: [Case; 11] = [
+const CASES: [Case; 18] = [
     ("the_whole_machine_s_traffic_is_carried", the_whole_machines_traffic_is_carried),
     ("a_transfer_survives_the_loss_of_a_radio", a_transfer_survives_the_loss_of_a_radio),
     ("what_is_selected_is_carried", what_is_selected_is_carried),
@@ -39,6 +45,22 @@ const CASES: [Case; 11] = [
     ("a_route_back_into_the_tunnel_is_named", a_route_back_into_the_tunnel_is_named),
     ("a_settings_file_is_run_and_read_again", a_settings_file_is_run_and_read_again),
     ("what_is_missing_is_named", what_is_missing_is_named),
+    ("datagrams_pass_where_udp_is_blocked", bad_input::datagrams_pass_where_udp_is_blocked),
+    (
+        "an_upload_passes_radios_that_drop_long_packets",
+        bad_input::an_upload_passes_radios_that_drop_long_packets,
+    ),
+    ("radios_with_ipv6_only_carry_both_families", bad_input::radios_with_ipv6_only_carry_both_families),
+    ("a_machine_without_ipv6_has_a_tunnel_for_ipv4", bad_input::a_machine_without_ipv6_has_a_tunnel_for_ipv4),
+    (
+        "a_family_that_the_server_does_not_reach_is_refused",
+        bad_input::a_family_that_the_server_does_not_reach_is_refused,
+    ),
+    ("answers_of_strangers_reach_no_program", bad_input::answers_of_strangers_reach_no_program),
+    (
+        "a_flood_of_flows_is_bounded_and_an_old_one_goes_on",
+        bad_input::a_flood_of_flows_is_bounded_and_an_old_one_goes_on,
+    ),
 ];
 
 fn main() -> ExitCode {
@@ -54,57 +76,30 @@ fn prepare() -> Result<World, String> {
     }
 }
 
-/// A program that is killed when dropped.
-struct Program(Child);
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // Both fail if it has already ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 struct World {
     network: VethNetwork,
-    _server: Program,
+    _server: Running,
     port: u16,
     web: u16,
-    directory: TempDir,
-}
-
-fn succeeds(command: &mut Command) {
-    assert!(command.status().expect("it starts").success(), "{command:?}");
+    ends: Ends,
 }
 
 impl World {
     fn new() -> Self {
-        let directory = TempDir::new().expect("a directory");
-        let at = |name: &str| directory.path().join(name);
         let network = VethNetwork::create(2).expect("an isolated process may make one");
         let web = network.run(Side::Server, far_side::start).expect("a thread");
-        // A server in the client's own network, which nobody answers for.
-        fs::write(at("client.conf"), "nameserver 10.77.1.9\noptions attempts:1 timeout:1\n").expect("a file");
-        fs::write(at("server.conf"), "nameserver 127.0.0.1\noptions attempts:1\n").expect("a file");
-        succeeds(Command::new("mount").arg("--bind").arg(at("client.conf")).arg(RESOLV_CONF));
-        succeeds(Command::new("mount").args(["-t", "tmpfs", "none", "/run"]));
-        succeeds(
-            Command::new(PROGRAM).args(["keygen", "--shared", "--out"]).arg(at("key")).stderr(Stdio::null()),
-        );
-        let mut command = network.command(Side::Server, "unshare");
-        let script = format!("mount --bind $0 {RESOLV_CONF} && exec \"$@\"");
-        command.args(["-m", "sh", "-c", &script]).arg(at("server.conf")).arg(PROGRAM);
-        command.args(["serve", "--listen", "0.0.0.0:0", "--allow", "any", "--shared-key"]).arg(at("key"));
-        command.env("TRIBUTARY_RUNTIME_DIR", at("status")).env_remove("RUST_LOG").stdout(Stdio::piped());
-        let mut child =
-            command.stderr(File::create(at("server.log")).expect("a file")).spawn().expect("it starts");
-        let address = listening(&mut child);
+        // The client's resolver is in its own network, and nobody answers for it.
+        let ends = Ends::new("10.77.1.9", "127.0.0.1");
+        let log = File::create(ends.at("server.log")).expect("a file");
+        let mut command = ends.serve(network.command(Side::Server, "unshare"));
+        let mut server = Running::start(command.args(["--listen", "0.0.0.0:0"]).stderr(log));
+        let address = listening(&mut server.0);
         let port = address.rsplit_once(':').expect("a port").1.parse().expect("a port");
-        Self { network, _server: Program(child), port, web, directory }
+        Self { network, _server: server, port, web, ends }
     }
 
     fn log(&self) -> PathBuf {
-        self.directory.path().join("tunnel.log")
+        self.ends.at("tunnel.log")
     }
 
     fn on_client(&self, words: &[&str]) -> Output {
@@ -120,29 +115,29 @@ impl World {
     fn program(&self) -> Command {
         let mut command = self.network.command(Side::Client, PROGRAM);
         command.env_remove("RUST_LOG").stdin(Stdio::null());
-        command.env("TRIBUTARY_RUNTIME_DIR", self.directory.path().join("status"));
+        command.env("TRIBUTARY_RUNTIME_DIR", self.ends.at("status"));
         command
     }
 
     /// The tunnel's command with these options.
     fn tunnel_command(&self, options: &[&str]) -> Command {
         let mut command = self.program();
-        command.arg("tunnel").arg("--shared-key").arg(self.directory.path().join("key"));
+        command.arg("tunnel").arg("--shared-key").arg(self.ends.at("key"));
         command.args([0, 1].iter().flat_map(|radio| ["--path".to_owned(), self.path(*radio)])).args(options);
         command
     }
 
     /// A tunnel that leads already.
-    fn tunnel(&self, options: &[&str]) -> Program {
+    fn tunnel(&self, options: &[&str]) -> Running {
         let routes_off = options.windows(2).any(|pair| pair == ["--routes", "off"]);
         self.start(self.tunnel_command(options), routes_off)
     }
 
     /// The same with any command.
-    fn start(&self, mut command: Command, routes_off: bool) -> Program {
+    fn start(&self, mut command: Command, routes_off: bool) -> Running {
         let log = File::create(self.log()).expect("a file");
         let before = self.state();
-        let tunnel = Program(command.stderr(log).spawn().expect("it starts"));
+        let tunnel = Running::start(command.stderr(log));
         until("the tunnel leads", || {
             let now = self.state();
             let marks = if routes_off { "198.18.0.1" } else { "29810" };
@@ -174,15 +169,8 @@ impl World {
     }
 }
 
-/// Ends it with SIGTERM; its exit code.
-fn end(mut tunnel: Program) -> Option<i32> {
-    let pid = rustix::process::Pid::from_child(&tunnel.0);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
-    tunnel.0.wait().expect("it is a child").code()
-}
-
 /// The process that has the session.
-fn session_of(tunnel: &Program) -> u32 {
+fn session_of(tunnel: &Running) -> u32 {
     let children = format!("/proc/{0}/task/{0}/children", tunnel.0.id());
     let mut child = 0;
     until("the session's process runs", || {
@@ -212,7 +200,7 @@ name = b''.join(bytes([len(part)]) + part for part in b'web.example'.split(b'.')
 s.sendto(b'\\1\\2\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0' + name + b'\\0\\0\\1\\0\\1', ('10.77.1.9', 53))
 print('.'.join(str(byte) for byte in s.recv(512)[-4:]))";
     assert_eq!(said(&world.on_client(&["python3", "-c", asked]), 0), format!("{WEB}\n"));
-    assert_eq!(end(tunnel), Some(0));
+    assert_eq!(tunnel.end(), Some(0));
     assert_eq!(world.state(), before, "as it was found");
 }
 
@@ -241,7 +229,7 @@ print(got, flush=True)"
     );
     let mut command = world.network.command(Side::Client, "python3");
     command.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut reader = Program(command.spawn().expect("it starts"));
+    let mut reader = Running::start(&mut command);
     let mut lines = BufReader::new(reader.0.stdout.take().expect("a pipe")).lines();
     assert_eq!(lines.next().expect("a line").expect("a line"), "begun");
     let radio = VethNetwork::interface(0);
@@ -257,7 +245,7 @@ print(got, flush=True)"
         0,
     );
     assert_eq!(got, BYTES.to_string());
-    let code = end(tunnel);
+    let code = tunnel.end();
     assert_eq!(code, Some(0), "{}", fs::read_to_string(world.log()).expect("the log"));
 }
 
@@ -277,7 +265,7 @@ fn what_is_selected_is_carried(world: &World) {
     ] {
         let tunnel = world.tunnel(&options);
         assert_eq!((is_carried(&[]), is_carried(&nobody)), (of_root, of_nobody), "{options:?}");
-        assert_eq!(end(tunnel), Some(0));
+        assert_eq!(tunnel.end(), Some(0));
         assert_eq!(world.state(), before, "{options:?}");
     }
     let tunnel = world.tunnel(&["--routes", "off"]);
@@ -285,7 +273,7 @@ fn what_is_selected_is_carried(world: &World) {
     let route = format!("{WEB}/32");
     said(&world.on_client(&["ip", "route", "add", &route, "dev", "tributary0"]), 0);
     assert!(is_carried(&[]));
-    assert_eq!(end(tunnel), Some(0));
+    assert_eq!(tunnel.end(), Some(0));
     assert_eq!(world.state(), before);
 }
 
@@ -327,7 +315,7 @@ s.sendto(b'there', ('{WEB}', {})); print(s.recv(9).decode())",
     let output = world.on_client(&[&inside[..], &["python3", "-c", &send]].concat());
     assert_eq!(said(&output, 0), "there\n");
     assert_eq!(world.page(WEB).status.code(), Some(7), "outside of the group");
-    assert_eq!(end(tunnel), Some(0));
+    assert_eq!(tunnel.end(), Some(0));
     assert_eq!(world.state(), before);
     ip("route del default dev path1");
     ip("address del 10.99.0.1/32 dev lo");
@@ -359,7 +347,7 @@ except OSError as error: print(errno.errorcode[error.errno])"
     let refused = world.page("10.9.8.7");
     assert!(matches!(refused.status.code(), Some(7 | 52 | 56)), "{refused:?}");
     world.logged("--allow");
-    assert_eq!(end(tunnel), Some(0));
+    assert_eq!(tunnel.end(), Some(0));
 }
 
 fn the_session_keeps_no_privileges(world: &World) {
@@ -379,12 +367,12 @@ fn the_session_keeps_no_privileges(world: &World) {
     // To signal a process of another user.
     assert_eq!((set(guard, "CapEff:"), status(guard, "NoNewPrivs:").as_str()), (ADMIN | KILL, "1"));
     assert_eq!(said(&world.page(NAME), 0), PAGE);
-    assert_eq!(end(tunnel), Some(0));
+    assert_eq!(tunnel.end(), Some(0));
 }
 
 fn what_a_killed_tunnel_left_is_taken_back(world: &World) {
     let before = world.state();
-    let kill_both = |mut tunnel: Program| {
+    let kill_both = |mut tunnel: Running| {
         let session = session_of(&tunnel);
         kill(tunnel.0.id());
         tunnel.0.wait().expect("it is a child");
@@ -395,7 +383,7 @@ fn what_a_killed_tunnel_left_is_taken_back(world: &World) {
     assert_ne!(world.state(), before, "something was left");
     let tunnel = world.tunnel(&["--uid", "65534", "--dns", "on"]);
     assert_eq!(world.page(WEB).status.code(), Some(7), "the predecessor's rules are gone");
-    assert_eq!(end(tunnel), Some(0));
+    assert_eq!(tunnel.end(), Some(0));
     assert_eq!(world.state(), before);
     kill_both(world.tunnel(&["--kill-switch"]));
     said(&world.on_client(&[PROGRAM, "tunnel", "clean"]), 0);
@@ -405,7 +393,7 @@ fn what_a_killed_tunnel_left_is_taken_back(world: &World) {
 
 fn the_kill_switch_holds_when_the_session_dies(world: &World) {
     let before = world.state();
-    let lose = |mut tunnel: Program| {
+    let lose = |mut tunnel: Running| {
         kill(session_of(&tunnel));
         assert_eq!(tunnel.0.wait().expect("it is a child").code(), Some(137));
     };
@@ -422,7 +410,7 @@ fn the_kill_switch_holds_when_the_session_dies(world: &World) {
     world.logged("kill switch holds");
     let tunnel = world.tunnel(&["--kill-switch"]);
     assert_eq!(said(&world.page(WEB), 0), PAGE);
-    assert_eq!(end(tunnel), Some(0));
+    assert_eq!(tunnel.end(), Some(0));
     assert_eq!(world.state(), before);
     said(&world.on_client(&["ip", "route", "del", "default", "dev", &VethNetwork::interface(0)]), 0);
 }
@@ -434,12 +422,12 @@ fn a_route_back_into_the_tunnel_is_named(world: &World) {
     said(&world.on_client(&["ip", "route", "add", "192.0.2.1/32", "dev", "tributary0"]), 0);
     world.logged("192.0.2.1");
     world.logged("leads the session's own packets into the tunnel");
-    assert_eq!(end(tunnel), Some(0));
+    assert_eq!(tunnel.end(), Some(0));
 }
 
 fn a_settings_file_is_run_and_read_again(world: &World) {
     let before = world.state();
-    let at = |name: &str| world.directory.path().join(name);
+    let at = |name: &str| world.ends.at(name);
     let write = |radio: usize, more: &str| {
         let (key, path) = (at("key"), world.path(radio));
         let text = format!("command = \"tunnel\"\nshared_key = {key:?}\npath = [{path:?}]\n{more}");
@@ -467,7 +455,7 @@ fn a_settings_file_is_run_and_read_again(world: &World) {
     let other = world.path(1);
     until("the session is on the other path", || paths().contains(&other));
     assert_eq!(said(&world.page(WEB), 0), PAGE);
-    assert_eq!(end(tunnel), Some(0));
+    assert_eq!(tunnel.end(), Some(0));
     assert_eq!(world.state(), before);
 }
 
@@ -501,5 +489,5 @@ fn what_is_missing_is_named(world: &World) {
     refused(&mut world.tunnel_command(&["--device", "other0"]), "another tunnel runs");
     assert_eq!(world.state(), during, "the first one goes on");
     assert_eq!(said(&world.page(NAME), 0), PAGE);
-    assert_eq!(end(tunnel), Some(0));
+    assert_eq!(tunnel.end(), Some(0));
 }
