@@ -11,10 +11,15 @@ mod source;
 
 pub use page::Page;
 pub use ranking::{Against, Ranking, Standing, Verdict};
-pub use source::{Source, SourceError};
+pub use source::{Source, SourceError, one as trace};
 
+use crate::demo::Progress;
 use crate::reproduce::comparison::Workload;
+use crate::reproduce::{EXPERIMENTS, Outcome, Paper, PaperError, ReproduceError, Settings, measure};
+use crate::sweep::tables::{self, TablesError};
 use std::fmt::Write as _;
+use std::io;
+use thiserror::Error;
 use tributary_link::Scenario;
 use tributary_proto::scheduler;
 
@@ -27,6 +32,56 @@ const MPTCP: [&str; 6] =
     ["mptcp", "mptcp/min-rtt", "mptcp/blest", "mptcp/ecf", "mptcp/round-robin", "mptcp/redundant"];
 /// Priorities in front of the product's scheduler, which differ from it for messages.
 const PRIORITIES: &str = "session/avira+fbdt";
+
+/// Why transports cannot be compared.
+#[derive(Debug, Error)]
+pub enum CompareError {
+    /// The plan or the network cannot be written into the directory.
+    #[error("cannot write {path}")]
+    Io {
+        /// The file.
+        path: String,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The plan is not valid, for example because a transport is unknown.
+    #[error(transparent)]
+    Plan(#[from] PaperError),
+    /// The runs cannot be made.
+    #[error(transparent)]
+    Runs(#[from] ReproduceError),
+    /// The tables of the runs cannot be written.
+    #[error(transparent)]
+    Tables(#[from] TablesError),
+}
+
+/// Makes the runs that are missing in the directory of `settings`. Writes into it the plan, the network if it was made from traces, and the
+/// tables of the runs.
+///
+/// # Errors
+/// [`CompareError`]; a run that fails is part of the result.
+pub fn run(
+    choice: &Choice,
+    source: &Source,
+    settings: &Settings,
+    progress: Progress<'_>,
+) -> Result<Outcome, CompareError> {
+    let directory = &settings.directory;
+    let write = |name: &str, text: &str| {
+        let path = directory.join(name);
+        let failed = |source| CompareError::Io { path: path.display().to_string(), source };
+        std::fs::write(&path, text).map_err(failed)?;
+        Ok::<_, CompareError>(path)
+    };
+    if let Some(text) = source.text() {
+        write(source.name(), text)?;
+    }
+    let plan = write("plan.toml", &choice.plan(source))?;
+    let paper = Paper::find(&plan.display().to_string())?;
+    let outcome = measure(&paper, &EXPERIMENTS, settings, progress)?;
+    tables::write(&outcome, directory)?;
+    Ok(outcome)
+}
 
 /// What is compared.
 #[derive(Clone, Debug)]

@@ -11,7 +11,9 @@ pub use result::{FlowSummary, Percentiles, SimResult, Virtual};
 pub use text::summary;
 
 use crate::cell::Queue;
+use core::ops::ControlFlow;
 use tributary_link::{BackgroundKind, Name, RunSpec, Scenario, WorkloadSpec};
+use tributary_sim::own::Own;
 use tributary_sim::run::{Outcome, RunError, SimRun, TransportName, model_version};
 
 /// A run and the choice of its queues.
@@ -58,7 +60,19 @@ impl Simulation {
     /// # Errors
     /// [`RunError`]; bad performance is a result, not an error.
     pub fn run(&self) -> Result<(SimResult, Outcome), RunError> {
-        let outcome = self.cell.run()?;
+        self.run_watched(&Own::default(), &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// As [`Self::run`], with algorithms of the caller's own. `watch` is called with the completed share, 0 to 1, and can stop the run.
+    ///
+    /// # Errors
+    /// [`RunError`]; bad performance is a result, not an error.
+    pub fn run_watched(
+        &self,
+        own: &Own,
+        watch: &mut dyn FnMut(f64) -> ControlFlow<()>,
+    ) -> Result<(SimResult, Outcome), RunError> {
+        let outcome = self.cell.run_watched(own, |_| Vec::new(), watch)?;
         Ok((SimResult::new(self, &outcome), outcome))
     }
 }

@@ -13,6 +13,7 @@ mod id;
 mod mptcp;
 mod multipath;
 mod network;
+pub mod own;
 mod packet;
 pub mod pcap;
 pub mod qlog;

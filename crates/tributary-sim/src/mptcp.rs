@@ -26,6 +26,7 @@ use tributary_types::{Instant, Rng};
 
 use crate::host::Outbox;
 use crate::multipath::{self, MultipathError, SimPath, SubflowPath};
+use crate::own::Own;
 use crate::packet::{Body, HEADER, Packet, TcpSegment};
 use crate::tcp::TcpConfig;
 use crate::transport::{Counters, Notice, PathSample, StreamKey, Transport};
@@ -58,6 +59,8 @@ pub struct MptcpConfig {
     pub tcp: TcpConfig,
     /// Name of the congestion control of every subflow, at both ends.
     pub congestion: String,
+    /// Algorithms of the caller's own in place of those two.
+    pub own: Own,
     /// Seed for schedulers that use random numbers.
     pub seed: u64,
     /// N: every Nth segment is prioritised, for schedulers that use priorities; zero: none.
@@ -70,6 +73,7 @@ impl Default for MptcpConfig {
             scheduler: KERNEL.to_owned(),
             tcp: TcpConfig::default(),
             congestion: "cubic".to_owned(),
+            own: Own::default(),
             seed: 1,
             prioritise_every: 0,
         }
@@ -138,10 +142,10 @@ impl MptcpTransport {
     /// # Errors
     /// [`MultipathError`] names the unknown name or the value out of range.
     pub fn pair(config: &MptcpConfig, paths: &[SubflowPath]) -> Result<(Self, Self), MultipathError> {
-        if !scheduler::is_known(&config.scheduler) {
+        if config.own.scheduler.is_none() && !scheduler::is_known(&config.scheduler) {
             return Err(MultipathError::UnknownScheduler { name: config.scheduler.clone() });
         }
-        let [up, down] = multipath::sim_paths(&config.congestion, paths)?;
+        let [up, down] = multipath::sim_paths((&config.congestion, &config.own), paths)?;
         let shared = Rc::new(Shared::default());
         let client = Self::new(Side::Client, config, up, shared.clone());
         Ok((client, Self::new(Side::Server, config, down, shared)))
@@ -151,7 +155,11 @@ impl MptcpTransport {
         let mut config = config.clone();
         let tcp = &mut config.tcp;
         tcp.mss = tcp.mss.saturating_sub(u64::from(OPTIONS[0])).max(1);
-        let rng = Rng::new(config.seed).child(if side == Side::Client { "client" } else { "server" });
+        let mut rng = Rng::new(config.seed).child(if side == Side::Client { "client" } else { "server" });
+        let scheduler = match &config.own.scheduler {
+            Some(make) => make(rng.next_u64()),
+            None => scheduler::create(&config.scheduler, rng).expect("the name was checked by the caller"),
+        };
         let first = if tcp.auto_tune { tcp.initial_receive_window } else { tcp.receive_buffer };
         let mut stream = NumberedStream::new(tcp.send_buffer as usize);
         stream.prioritise_every(config.prioritise_every);
@@ -165,7 +173,7 @@ impl MptcpTransport {
             connected: false,
             closed: false,
             subflows: Vec::new(),
-            scheduler: scheduler::create(&config.scheduler, rng).expect("the name was checked by the caller"),
+            scheduler,
             stream,
             send_buffer: tcp.send_buffer,
             written: 0,
@@ -206,7 +214,7 @@ impl MptcpTransport {
 
     /// Whether the kernel's rules apply, not those of multipath-tcp.org.
     fn is_kernel(&self) -> bool {
-        self.config.scheduler == KERNEL
+        self.config.own.scheduler.is_none() && self.config.scheduler == KERNEL
     }
 
     /// Lets a subflow send. Its segments carry the connection's window and data acknowledgement.

@@ -5,6 +5,7 @@ use tributary_cc::{self as congestion, CongestionController, Setup};
 use tributary_proto::{ConfigError, scheduler};
 
 use crate::id::RouteId;
+use crate::own::Own;
 use crate::packet::TcpSegment;
 use crate::tcp::TcpConfig;
 
@@ -58,10 +59,10 @@ pub(crate) struct SimPath {
 
 /// Checks the settings of both transports; returns the paths as client and server see them.
 pub(crate) fn sim_paths(
-    congestion: &str,
+    (congestion, own): (&str, &Own),
     paths: &[SubflowPath],
 ) -> Result<[Vec<SimPath>; 2], MultipathError> {
-    if !congestion::names().contains(&congestion) {
+    if own.congestion.is_none() && !congestion::names().contains(&congestion) {
         return Err(MultipathError::UnknownCongestion { name: congestion.to_owned() });
     }
     if paths.is_empty() || paths.len() > MOST_SUBFLOW_PATHS {
@@ -73,12 +74,19 @@ pub(crate) fn sim_paths(
     Ok([seen(|p| p.up), seen(|p| p.down)])
 }
 
-/// The controller of a subflow. The caller has checked the name.
-pub(crate) fn controller(name: &str, tcp: &TcpConfig, seed: u64) -> Box<dyn CongestionController> {
+/// The controller of a subflow: the caller's own, else the one with this name, which the caller has checked.
+pub(crate) fn controller(
+    (name, own): (&str, &Own),
+    tcp: &TcpConfig,
+    seed: u64,
+) -> Box<dyn CongestionController> {
     let initial_window = tcp.mss * tcp.initial_window_segments;
     let idle_restart = tcp.slow_start_after_idle;
     let setup = Setup { initial_window, seed, idle_restart, ..Setup::new(tcp.mss) };
-    congestion::create(name, setup).expect("the name was checked when the pair was made")
+    match &own.congestion {
+        Some(make) => make(setup),
+        None => congestion::create(name, setup).expect("the name was checked when the pair was made"),
+    }
 }
 
 /// Number of this incarnation's connection on a path.

@@ -23,6 +23,7 @@ pub use tiled::TiledOutcome;
 pub use topology::{RouteMap, RouteUse};
 pub use trace::{LinkLosses, Trace, TraceSample};
 
+use core::ops::ControlFlow;
 use core::time::Duration;
 use thiserror::Error;
 use tributary_link::{LinkEvent, Scenario, ScenarioError, WorkloadSpec};
@@ -32,6 +33,7 @@ use crate::event_log::LogSink;
 use crate::host::Host;
 use crate::id::HostId;
 use crate::multipath::MultipathError;
+use crate::own::Own;
 use crate::quic::QuicError;
 use crate::quic_in_session::InnerError;
 use crate::transport::Endpoint;
@@ -165,6 +167,12 @@ pub enum RunError {
     /// The run was stopped.
     #[error(transparent)]
     World(#[from] WorldError),
+    /// Whoever watched the run stopped it.
+    #[error("the run was stopped at {} s of virtual time", at.as_secs_f64())]
+    Stopped {
+        /// When, in virtual time.
+        at: Instant,
+    },
 }
 
 impl From<InnerError> for RunError {
@@ -181,9 +189,13 @@ struct Wiring<'a> {
     world: &'a mut World,
     topology: &'a Topology,
     routes: &'a mut RouteMap,
+    own: &'a Own,
     number: usize,
     early: bool,
 }
+
+/// Looks at a run at a time; an error ends the run.
+type Look<'a> = &'a mut dyn FnMut(&World, &[Pair], Instant) -> Result<(), RunError>;
 
 /// The two hosts of one connection.
 #[derive(Clone, Copy, Debug)]
@@ -215,10 +227,18 @@ impl SimRun {
     /// # Errors
     /// [`RunError`] names the field.
     pub fn check(&self) -> Result<(), RunError> {
+        self.check_own(&Own::default())
+    }
+
+    /// As [`SimRun::check`], for a run with algorithms of the caller's own.
+    ///
+    /// # Errors
+    /// [`RunError`] names the field.
+    pub fn check_own(&self, own: &Own) -> Result<(), RunError> {
         let mut scenario = self.scenario.clone();
         scenario.run.workloads.clone_from(&self.workloads); // limited to the range that a file may use
         scenario.check()?;
-        choice::check(&self.transport, &self.scenario, &self.congestion)?;
+        choice::check(&self.transport, &self.scenario, (&self.congestion, own))?;
         for source in &self.scenario.background {
             if let tributary_link::BackgroundKind::Tcp { congestion, .. } = &source.kind {
                 choice::check_tcp_congestion(congestion.as_str())
@@ -276,24 +296,26 @@ impl SimRun {
         &self,
         sinks: impl FnOnce(&RouteMap) -> Vec<Box<dyn LogSink>>,
     ) -> Result<Outcome, RunError> {
-        self.run_watched(sinks, &mut |_| ())
+        self.run_watched(&Own::default(), sinks, &mut |_| ControlFlow::Continue(()))
     }
 
-    /// As [`SimRun::run_with`]; calls `watch` with the completed share of virtual time, 0 to 1.
+    /// As [`SimRun::run_with`], with algorithms of the caller's own; calls `watch` with the completed share of virtual time, 0 to 1,
+    /// every 100 ms of it. `watch` can stop the run.
     ///
     /// # Errors
     /// [`RunError`]; bad performance is an outcome, not an error.
     pub fn run_watched(
         &self,
+        own: &Own,
         sinks: impl FnOnce(&RouteMap) -> Vec<Box<dyn LogSink>>,
-        watch: &mut dyn FnMut(f64),
+        watch: &mut dyn FnMut(f64) -> ControlFlow<()>,
     ) -> Result<Outcome, RunError> {
-        self.check()?;
+        self.check_own(own)?;
         let budget = self.options.budget.unwrap_or_else(|| least_budget(self));
         let mut world = World::new(budget);
         let topology = Topology::build(&self.scenario, &mut world);
         let mut routes = RouteMap::default();
-        let pairs = self.connect(&mut world, &topology, &mut routes)?;
+        let pairs = self.connect(&mut world, &topology, (&mut routes, own))?;
         background::place(&self.scenario, &topology, &mut world);
         for sink in sinks(&routes) {
             world.log_mut().attach(sink);
@@ -301,7 +323,7 @@ impl SimRun {
         let mut recorder = Recorder::new(self, &topology);
         self.pass_time(&mut world, &pairs, &mut |world, pairs, now| {
             recorder.look(world, pairs, now);
-            watch(now.saturating_since(Instant::ZERO).as_secs_f64() / self.scenario.duration.as_secs_f64());
+            stoppable(now, watch(now.as_secs_f64() / self.scenario.duration.as_secs_f64()))
         })?;
         Ok(Outcome::read(self, &world, &topology, &pairs, recorder))
     }
@@ -320,14 +342,15 @@ impl SimRun {
         &self,
         world: &mut World,
         topology: &Topology,
-        routes: &mut RouteMap,
+        (routes, own): (&mut RouteMap, &Own),
     ) -> Result<Vec<Pair>, RunError> {
         let seed = Rng::new(self.scenario.seed).child("connections");
         let mut pairs = Vec::new();
         for (number, workloads) in self.bundles().into_iter().enumerate() {
             let pair = Pair { client: world.reserve_host(), server: world.reserve_host() };
             let rng = seed.child(&number.to_string());
-            let wiring = Wiring { world: &mut *world, topology, routes: &mut *routes, number, early: false };
+            let wiring =
+                Wiring { world: &mut *world, topology, routes: &mut *routes, own, number, early: false };
             let Assembly { client, server } = self.assemble(wiring, pair, &rng)?;
             let from = Instant::ZERO + self.options.begin;
             let terms = Terms { from, ..Terms::always(rng.child("workload")) };
@@ -345,6 +368,7 @@ impl SimRun {
         let mut blueprint = Blueprint {
             choice: &self.transport,
             congestion: &self.congestion,
+            own: wiring.own,
             options: &self.options,
             seed: rng.child("transport").next_u64(),
             early: wiring.early,
@@ -361,12 +385,7 @@ impl SimRun {
     }
 
     /// Runs to the end, passing on link events; calls `look` during the run.
-    fn pass_time(
-        &self,
-        world: &mut World,
-        pairs: &[Pair],
-        look: &mut dyn FnMut(&World, &[Pair], Instant),
-    ) -> Result<(), RunError> {
+    fn pass_time(&self, world: &mut World, pairs: &[Pair], look: Look<'_>) -> Result<(), RunError> {
         let end = Instant::ZERO + self.scenario.duration;
         let mut events = self.scenario.link_events().into_iter().peekable();
         let step = if self.options.trace { TRACE_SAMPLE } else { LINK_SAMPLE };
@@ -378,13 +397,18 @@ impl SimRun {
                 tell(world, pairs, event);
             }
             world.run_until(until)?;
-            look(world, pairs, until);
+            look(world, pairs, until)?;
             if until >= end {
                 return Ok(());
             }
             next += step;
         }
     }
+}
+
+/// The error of a run that its watcher stops.
+fn stoppable(at: Instant, watched: ControlFlow<()>) -> Result<(), RunError> {
+    if watched.is_break() { Err(RunError::Stopped { at }) } else { Ok(()) }
 }
 
 fn tell(world: &mut World, pairs: &[Pair], event: LinkEvent) {

@@ -25,6 +25,7 @@ use tributary_types::{Instant, StreamId};
 
 use crate::host::Outbox;
 use crate::multipath::{self, MultipathError, SimPath, SubflowPath};
+use crate::own::Own;
 use crate::packet::{Body, Packet, TcpSegment};
 use crate::tcp::TcpConfig;
 use crate::transport::{Counters, Notice, PathSample, StreamKey, Transport};
@@ -41,6 +42,8 @@ pub struct SessionConfig {
     pub tcp: TcpConfig,
     /// Name of the congestion control of every subflow, at both ends.
     pub congestion: String,
+    /// A congestion control of the caller's own in place of that; its scheduler is not used.
+    pub own: Own,
     /// With TLS 1.3: its records and its round trip. Without: the challenge of plaintext mode.
     pub tls: bool,
     /// The client sends right after the hello that opens the session, and counts as connected then, as with
@@ -58,6 +61,7 @@ impl Default for SessionConfig {
             session: Config::default(),
             tcp: TcpConfig { nagle: false, ..TcpConfig::default() },
             congestion: "cubic".to_owned(),
+            own: Own::default(),
             tls: true,
             early: false,
             check_content: false,
@@ -122,7 +126,7 @@ impl SessionTransport {
     /// [`MultipathError`] names the unknown name or the value out of range.
     pub fn pair(config: &SessionConfig, paths: &[SubflowPath]) -> Result<(Self, Self), MultipathError> {
         config.session.check()?;
-        let [up, down] = multipath::sim_paths(&config.congestion, paths)?;
+        let [up, down] = multipath::sim_paths((&config.congestion, &config.own), paths)?;
         let config = Rc::new(config.clone());
         let dialled = Dialled::default();
         let client = Self::new(Side::Client, config.clone(), up, dialled.clone());

@@ -1,8 +1,7 @@
 //! `tributary-lab compare`: every transport over the user's own network, ranked.
 
 use super::report::{Form, Rendered};
-use super::reproduce::experiments;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use core::time::Duration;
 use std::num::NonZeroUsize;
@@ -10,11 +9,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use tributary_cli::{Progress, output, quantity};
 use tributary_lab::World;
-use tributary_lab::compare::{Choice, Page, Ranking, SEEDS, Source};
+use tributary_lab::compare::{self, Choice, Page, Ranking, SEEDS, Source};
 use tributary_lab::reproduce::comparison::Workload;
-use tributary_lab::reproduce::{Paper, Selection, Settings, measure};
-use tributary_lab::store::Shard;
-use tributary_lab::sweep::tables;
+use tributary_lab::reproduce::{Selection, Settings};
 
 /// Rank every transport over your own network: each path alone, MPTCP and sessions with every scheduler, multipath QUIC.
 ///
@@ -77,11 +74,6 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<ExitCode> {
         transports: arguments.transports.clone(),
     };
     output::directory(&arguments.out)?;
-    if let Some(text) = source.text() {
-        output::file(&arguments.out, source.name(), text)?;
-    }
-    let plan = output::file(&arguments.out, "plan.toml", &choice.plan(&source))?;
-    let paper = Paper::find(&plan.display().to_string())?;
     let settings = Settings {
         selection: Selection {
             world: World::Sim,
@@ -89,19 +81,15 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<ExitCode> {
             ..Selection::default()
         },
         directory: arguments.out.clone(),
-        shard: Shard::WHOLE,
         merge: arguments.merge.clone(),
         resume: true,
         jobs: arguments.jobs,
         command: output::command_line(),
+        ..Settings::default()
     };
     let mut progress = Progress::new();
-    let outcome = measure(&paper, &experiments(), &settings, &mut |share, text| progress.at(share, text))?;
+    let outcome = compare::run(&choice, &source, &settings, &mut |share, text| progress.at(share, text))?;
     progress.end();
-    for (name, bytes) in tables::files(&outcome)? {
-        let path = arguments.out.join(name);
-        std::fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
-    }
     let ranking = Ranking::new(&outcome, choice.workload);
     let page = Page::new(&ranking, &outcome, source.scenario());
     let report = Rendered {

@@ -177,5 +177,6 @@ fn settings(arguments: &ReproduceArguments, paper: &Paper) -> Settings {
         resume: arguments.resume,
         jobs: arguments.jobs,
         command: output::command_line(),
+        ..Settings::default()
     }
 }

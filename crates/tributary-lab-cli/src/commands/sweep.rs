@@ -3,7 +3,7 @@
 use super::page::PageArguments;
 use super::reproduce::experiments;
 use crate::cli::WorldArgument;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -106,13 +106,11 @@ pub(crate) fn run(arguments: &SweepArguments) -> Result<ExitCode> {
         resume: true,
         jobs: arguments.jobs,
         command: output::command_line(),
+        ..Settings::default()
     };
     let outcome = measure(&paper, &experiments(), &settings, &mut |share, text| progress.at(share, text))?;
     progress.end();
-    for (name, bytes) in tables::files(&outcome)? {
-        let path = arguments.out.join(name);
-        std::fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    tables::write(&outcome, &arguments.out)?;
     if arguments.shoot_out {
         let page = shootout::Page::new(&outcome, arguments.held_back);
         let markdown = page.markdown();

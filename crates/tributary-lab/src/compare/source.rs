@@ -177,8 +177,11 @@ pub(super) fn form(file: &str) -> Result<KnownForm, SourceError> {
     })
 }
 
-/// The one trace of a file.
-pub(super) fn one(file: &str) -> Result<Trace, SourceError> {
+/// The one trace of a file in any known form.
+///
+/// # Errors
+/// [`SourceError`] names file, line and column, and what to do.
+pub fn one(file: &str) -> Result<Trace, SourceError> {
     let mut traces = form(file)?.traces;
     match (traces.pop(), traces.is_empty()) {
         (Some(trace), true) => Ok(trace.down),

@@ -19,6 +19,8 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use tributary_report::machine;
 use tributary_report::{Reproduction, RunInfo};
@@ -74,6 +76,8 @@ pub struct Settings {
     pub jobs: Option<NonZeroUsize>,
     /// The command line, for the report.
     pub command: String,
+    /// No run is started once this is set; those left out can be made later.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// Result of a run.
@@ -161,7 +165,7 @@ pub fn measure(
     settings.merge.iter().try_for_each(|other| store.add(&other.join(&folder)))?;
     let limit = paper.quick_limit.filter(|_| settings.selection.quick).map(Duration::from_secs);
     let jobs = if world == World::Emu { NonZeroUsize::new(1) } else { settings.jobs };
-    let effort = Effort { jobs, limit, shard: settings.shard };
+    let effort = Effort { jobs, limit, shard: settings.shard, stop: settings.stop.clone() };
     let tally = execute((&tasks, |task| &task.key), one, &mut store, effort, progress)?;
     // Cells with other labels may have the same settings, and so the same run.
     let labelled = |task: &Task<'_>| {

@@ -2,10 +2,12 @@
 
 use super::{SimResult, Simulation};
 use crate::demo::Progress;
+use core::ops::ControlFlow;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
+use tributary_sim::own::Own;
 use tributary_sim::pcap::Capture;
 use tributary_sim::qlog;
 use tributary_sim::run::{RouteMap, RunError};
@@ -59,6 +61,7 @@ impl Files {
                 last = hundredth;
                 progress(share, &text);
             }
+            ControlFlow::Continue(())
         };
         let begin = |routes: &RouteMap| {
             let capture = file.map(|file| Capture::begin(file, routes));
@@ -66,7 +69,7 @@ impl Files {
             begun = capture;
             sinks
         };
-        let outcome = simulation.cell.run_watched(begin, &mut watch)?;
+        let outcome = simulation.cell.run_watched(&Own::default(), begin, &mut watch)?;
         if let (Some(path), Some(capture)) = (path, begun) {
             capture.and_then(|capture| capture.end()).map_err(failed(path))?;
             written.push(path.to_owned());

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 /// Counts of the cells by outcome.
@@ -25,7 +25,7 @@ pub struct Tally {
 }
 
 /// Options of a run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Effort {
     /// Parallel runs; `None`: one per core.
     pub jobs: Option<NonZeroUsize>,
@@ -33,11 +33,13 @@ pub struct Effort {
     pub limit: Option<Duration>,
     /// The part of the plan to run.
     pub shard: Shard,
+    /// No cell is started once this is set.
+    pub stop: Arc<AtomicBool>,
 }
 
 impl Default for Effort {
     fn default() -> Self {
-        Self { jobs: None, limit: None, shard: Shard::WHOLE }
+        Self { jobs: None, limit: None, shard: Shard::WHOLE, stop: Arc::default() }
     }
 }
 
@@ -64,42 +66,63 @@ pub fn execute<C: Sync, R: Finished + Send>(
     let missing: Vec<&C> = missing.collect();
     let mut tally = Tally { cells: own.len(), before: own.len() - missing.len(), ..Tally::default() };
     let began = Instant::now();
-    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let jobs = effort.jobs.or_else(|| std::thread::available_parallelism().ok());
-    let outcome = std::thread::scope(|scope| {
-        let (results, rows) = mpsc::channel();
-        for _ in 0..jobs.map_or(1, NonZeroUsize::get).min(missing.len()) {
-            let (results, missing, next, stop, run) = (results.clone(), &missing, &next, &stop, &run);
+    let (stop, limit) = (&effort.stop, effort.limit);
+    let goes_on = || !stop.load(Ordering::Relaxed) && limit.is_none_or(|limit| began.elapsed() < limit);
+    let mut kept = Ok(());
+    parallel(
+        (&missing, effort.jobs),
+        goes_on,
+        |_, cell| run(cell),
+        |_, row| {
+            tally.now += 1;
+            let done = (tally.before + tally.now) as f64 / tally.cells.max(1) as f64;
+            let text = row.title();
+            kept = store.push(row);
+            if kept.is_ok() {
+                progress(done, &text);
+            }
+            kept.is_ok()
+        },
+    );
+    kept?;
+    tally.left_out = tally.cells - tally.before - tally.now;
+    let failed = |cell: &&&C| store.row(key(cell)).is_some_and(|row| row.failure().is_some());
+    tally.failed = own.iter().filter(failed).count();
+    Ok(tally)
+}
+
+/// Runs every item, in order, on as many threads as `jobs`, or as there are cores. `take` gets each result on the calling thread, with the
+/// item's index, in the order in which they come; it returns whether to go on. No item is started once it did not, or `goes_on` is false.
+pub fn parallel<T: Sync, R: Send>(
+    (items, jobs): (&[T], Option<NonZeroUsize>),
+    goes_on: impl Fn() -> bool + Sync,
+    run: impl Fn(usize, &T) -> R + Sync,
+    mut take: impl FnMut(usize, R) -> bool,
+) {
+    let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let jobs = jobs.or_else(|| std::thread::available_parallelism().ok());
+    std::thread::scope(|scope| {
+        let (results, taken) = mpsc::channel();
+        for _ in 0..jobs.map_or(1, NonZeroUsize::get).min(items.len()) {
+            let (results, next, over, goes_on, run) = (results.clone(), &next, &over, &goes_on, &run);
             scope.spawn(move || {
-                while !stop.load(Ordering::Relaxed)
-                    && effort.limit.is_none_or(|limit| began.elapsed() < limit)
-                {
-                    let Some(cell) = missing.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
-                    if results.send(run(cell)).is_err() {
+                while !over.load(Ordering::Relaxed) && goes_on() {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(at) else { return };
+                    if results.send((at, run(at, item))).is_err() {
                         return;
                     }
                 }
             });
         }
         drop(results);
-        for row in rows {
-            tally.now += 1;
-            let done = (tally.before + tally.now) as f64 / tally.cells.max(1) as f64;
-            let text = row.title();
-            let kept = store.push(row);
-            if kept.is_err() {
-                stop.store(true, Ordering::Relaxed);
-                return kept;
+        for (at, result) in taken {
+            if !take(at, result) {
+                over.store(true, Ordering::Relaxed);
+                return;
             }
-            progress(done, &text);
         }
-        Ok(())
     });
-    outcome?;
-    tally.left_out = tally.cells - tally.before - tally.now;
-    let failed = |cell: &&&C| store.row(key(cell)).is_some_and(|row| row.failure().is_some());
-    tally.failed = own.iter().filter(failed).count();
-    Ok(tally)
 }
 
 /// Runs one cell and catches a panic, so that the other cells continue; the panic's text is returned.

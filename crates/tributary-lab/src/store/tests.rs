@@ -81,6 +81,20 @@ fn a_failed_cell_is_a_row_with_its_failure_and_is_tried_again() {
 }
 
 #[test]
+fn no_cell_is_started_once_a_sweep_is_stopped() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = Store::open(directory.path(), Shard::WHOLE).unwrap();
+    let effort = Effort { jobs: NonZeroUsize::new(1), ..Effort::default() };
+    let stop = effort.stop.clone();
+    let run = |key: &&str| {
+        stop.store(*key == "c", std::sync::atomic::Ordering::Relaxed);
+        measured(key)
+    };
+    let tally = execute((&KEYS, |key| key), run, &mut store, effort, &mut |_, _| ()).unwrap();
+    assert_eq!(tally, Tally { cells: 6, before: 0, now: 3, failed: 0, left_out: 3 });
+}
+
+#[test]
 fn shards_are_parsed_from_i_of_n() {
     assert_eq!("2/4".parse(), Ok(Shard { index: 2, count: 4 }));
     for bad in ["0/4", "5/4", "4", "a/b", "1/0", "1/99999"] {

@@ -5,18 +5,48 @@ use super::groups::{self, Group};
 use crate::reproduce::Outcome;
 use parquet::errors::ParquetError;
 use serde_json::{Value, json};
+use std::io;
+use std::path::Path;
+use thiserror::Error;
 use tributary_report::{Column, Table, TableCell};
+
+/// Why the tables cannot be written.
+#[derive(Debug, Error)]
+pub enum TablesError {
+    /// A table cannot be made.
+    #[error("a table of the sweep cannot be made: {0}")]
+    Parquet(#[from] ParquetError),
+    /// A file cannot be written.
+    #[error("cannot write {path}")]
+    Io {
+        /// The file.
+        path: String,
+        /// The reason.
+        source: io::Error,
+    },
+}
 
 /// Metrics of the table for the terminal, at most.
 const SHOWN: usize = 6;
+
+/// One row per run, without the series.
+#[must_use]
+pub fn runs(outcome: &Outcome) -> Frame {
+    groups::runs(&outcome.samples, &outcome.metrics)
+}
+
+/// One row per group of seeds and metric, with confidence intervals.
+#[must_use]
+pub fn spreads(outcome: &Outcome) -> Frame {
+    groups::spreads(&outcome.samples, &outcome.metrics)
+}
 
 /// Names and contents of the output files.
 ///
 /// # Errors
 /// When a Parquet file cannot be made.
-pub fn files(outcome: &Outcome) -> Result<Vec<(&'static str, Vec<u8>)>, ParquetError> {
-    let runs = groups::runs(&outcome.samples, &outcome.metrics);
-    let spreads = groups::spreads(&outcome.samples, &outcome.metrics);
+fn files(outcome: &Outcome) -> Result<Vec<(&'static str, Vec<u8>)>, ParquetError> {
+    let (runs, spreads) = (runs(outcome), spreads(outcome));
     let parquet = |frame: &Frame| -> Result<Vec<u8>, ParquetError> {
         let mut bytes = Vec::new();
         frame.to_parquet(&mut bytes)?;
@@ -28,6 +58,19 @@ pub fn files(outcome: &Outcome) -> Result<Vec<(&'static str, Vec<u8>)>, ParquetE
         ("sweep.csv", spreads.to_csv().into_bytes()),
         ("sweep.parquet", parquet(&spreads)?),
     ])
+}
+
+/// Writes the tables into a directory: runs and groups of seeds, as CSV and Parquet.
+///
+/// # Errors
+/// [`TablesError`] names the file.
+pub fn write(outcome: &Outcome, directory: &Path) -> Result<(), TablesError> {
+    for (name, bytes) in files(outcome)? {
+        let path = directory.join(name);
+        let failed = |source| TablesError::Io { path: path.display().to_string(), source };
+        std::fs::write(&path, bytes).map_err(failed)?;
+    }
+    Ok(())
 }
 
 /// Everything except the runs themselves as one JSON object.

@@ -30,6 +30,7 @@ use super::turns::Turns;
 use crate::id::{HostId, LinkId};
 use crate::mptcp::{MptcpConfig, MptcpTransport};
 use crate::multipath::{self, MultipathError, SubflowPath};
+use crate::own::Own;
 use crate::packet::HEADER;
 use crate::session::{SessionConfig, SessionTransport};
 use crate::tcp::{TcpConfig, TcpTransport};
@@ -178,8 +179,9 @@ impl Setting {
         let (tcp, congestion) = (self.tcp(), "cubic".to_owned());
         Ok(match self.scheme.flow {
             FlowKind::Tcp => {
-                let tcp = Rc::new(tcp);
-                let controller = |end| multipath::controller(&congestion, &tcp, seed.wrapping_add(end));
+                let (tcp, own) = (Rc::new(tcp), Own::default());
+                let controller =
+                    |end| multipath::controller((&congestion, &own), &tcp, seed.wrapping_add(end));
                 let client = TcpTransport::client(tcp.clone(), controller(0), paths[0].up);
                 let server = TcpTransport::server(tcp.clone(), controller(1), paths[0].down);
                 [Box::new(client), Box::new(server)]

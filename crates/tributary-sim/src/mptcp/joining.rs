@@ -20,8 +20,8 @@ impl MptcpTransport {
         // The connection's buffers limit a subflow; it has none of its own.
         let tcp = TcpConfig { send_buffer: u64::MAX / 4, auto_tune: false, ..self.config.tcp.clone() };
         let tcp_window = tcp.receive_buffer;
-        let controller =
-            multipath::controller(&self.config.congestion, &tcp, self.config.seed ^ u64::from(number));
+        let congestion = (self.config.congestion.as_str(), &self.config.own);
+        let controller = multipath::controller(congestion, &tcp, self.config.seed ^ u64::from(number));
         let mut socket = match self.side {
             Side::Client => TcpSocket::connect(tcp, controller, number),
             Side::Server => TcpSocket::listen(tcp, controller, number),

@@ -64,7 +64,7 @@ impl MptcpTransport {
     /// For `min-rtt` the limit is the connection's window or send buffer; when it is full, the scheduler
     /// retransmits opportunistically and penalises. Others have a transmission window.
     fn transmission_window(&self) -> usize {
-        if self.config.scheduler != ASKS_FOR_LIMIT {
+        if self.config.own.scheduler.is_some() || self.config.scheduler != ASKS_FOR_LIMIT {
             return TRANSMISSION_WINDOW;
         }
         let window = self.edge.saturating_sub(self.acknowledged_floor());

@@ -8,6 +8,7 @@ use super::{Options, RunError, TcpEra, TransportName};
 use crate::id::RouteId;
 use crate::mptcp::{MptcpConfig, MptcpTransport};
 use crate::multipath::{self, SubflowPath};
+use crate::own::Own;
 use crate::quic::{MultipathQuicTransport, QuicConfig, QuicPath, QuicTransport};
 use crate::quic_in_session::QuicInSession;
 use crate::session::{SessionConfig, SessionTransport};
@@ -23,6 +24,7 @@ pub(super) struct Blueprint<'a> {
     pub choice: &'a TransportName,
     /// Checked by the caller.
     pub congestion: &'a str,
+    pub own: &'a Own,
     pub options: &'a Options,
     pub seed: u64,
     /// Whether a session's client sends data right after its hello.
@@ -45,11 +47,11 @@ impl Assembly {
 
 impl Blueprint<'_> {
     pub fn build(self) -> Result<Assembly, RunError> {
-        let congestion = self.congestion.to_owned();
+        let (congestion, own) = (self.congestion.to_owned(), self.own.clone());
         Ok(match self.choice {
             TransportName::Tcp(_) => {
                 let SubflowPath { up, down, .. } = self.paths[0];
-                tcp_pair((self.congestion, self.options.tcp), self.seed, up, down)
+                tcp_pair((self.congestion, self.own, self.options.tcp), self.seed, up, down)
             }
             TransportName::Mptcp { scheduler } => {
                 let (scheduler, seed) = (scheduler.clone(), self.seed);
@@ -57,6 +59,7 @@ impl Blueprint<'_> {
                     tcp: host_tcp(self.options.tcp),
                     scheduler,
                     congestion,
+                    own,
                     seed,
                     ..MptcpConfig::default()
                 };
@@ -69,7 +72,7 @@ impl Blueprint<'_> {
                 let tcp = TcpConfig { nagle: false, ..host_tcp(self.options.tcp) };
                 let early = self.early;
                 let config =
-                    SessionConfig { session, tcp, congestion, seed, early, ..SessionConfig::default() };
+                    SessionConfig { session, tcp, congestion, own, seed, early, ..SessionConfig::default() };
                 if let Some(controller) = &self.options.inner_quic {
                     let quic = QuicConfig { controller: controller.clone(), ..self.quic() };
                     let (client, server) = QuicInSession::pair(&config, &quic, &self.paths)?;
@@ -121,9 +124,14 @@ impl Blueprint<'_> {
 }
 
 /// Both ends of a TCP connection with a host's settings; the caller has checked `congestion`.
-pub(super) fn tcp_pair((congestion, era): (&str, TcpEra), seed: u64, up: RouteId, down: RouteId) -> Assembly {
+pub(super) fn tcp_pair(
+    (congestion, own, era): (&str, &Own, TcpEra),
+    seed: u64,
+    up: RouteId,
+    down: RouteId,
+) -> Assembly {
     let config = Rc::new(host_tcp(era));
-    let controller = |end: u64| multipath::controller(congestion, &config, seed.wrapping_add(end));
+    let controller = |end: u64| multipath::controller((congestion, own), &config, seed.wrapping_add(end));
     let client = TcpTransport::client(config.clone(), controller(0), up);
     let server = TcpTransport::server(config.clone(), controller(1), down);
     Assembly::new(client, server)

@@ -12,6 +12,7 @@ use super::assembly::tcp_pair;
 use super::topology::Topology;
 use crate::host::{Host, Outbox};
 use crate::id::{LinkId, RouteId};
+use crate::own::Own;
 use crate::packet::{Body, Packet};
 use crate::transport::Endpoint;
 use crate::workload::{self, Terms};
@@ -47,6 +48,7 @@ fn generate(generator: Background, link: LinkId, world: &mut World) {
 /// Long transfers over one link, each with its own return link that only delays.
 fn flows(scenario: &Scenario, (index, spec): (usize, &BackgroundSpec), link: LinkId, world: &mut World) {
     let BackgroundKind::Tcp { flows, congestion, rtt } = &spec.kind else { return };
+    let own = Own::default();
     let back = world.add_link(delay_only(rtt.unwrap_or(scenario.rtt)));
     let seed = Rng::new(scenario.seed).child("background flows").child(&index.to_string());
     let (from, to) = (spec.from.resolve(scenario.duration), spec.to.resolve(scenario.duration));
@@ -57,8 +59,8 @@ fn flows(scenario: &Scenario, (index, spec): (usize, &BackgroundSpec), link: Lin
         let rng = seed.child(&flow.to_string());
         let terms = Terms { from, to, rng: rng.child("workload") };
         let (asks, answers) = workload::pair(&[WorkloadSpec::Bulk { size: None }], &terms);
-        let transports =
-            tcp_pair((congestion.as_str(), TcpEra::Today), rng.child("transport").next_u64(), up, down);
+        let kind = (congestion.as_str(), &own, TcpEra::Today);
+        let transports = tcp_pair(kind, rng.child("transport").next_u64(), up, down);
         world.place_host(client, Box::new(Endpoint::new(transports.client, Box::new(asks))));
         world.place_host(server, Box::new(Endpoint::new(transports.server, Box::new(answers))));
     }

@@ -5,20 +5,36 @@ use tributary_cc as congestion;
 use tributary_link::Scenario;
 pub use tributary_proto::transport::{TransportName, UnknownName, check_scheduler};
 
+use super::RunError;
+use crate::own::Own;
 use crate::quic::quic_controllers;
 
-/// Refuses a path, a scheduler or a congestion control that does not exist.
+/// Refuses a path, a scheduler or a congestion control that does not exist, and algorithms of the caller's own where the transport
+/// cannot use them.
 pub(super) fn check(
     transport: &TransportName,
     scenario: &Scenario,
-    congestion: &str,
-) -> Result<(), UnknownName> {
-    if transport.is_quic() {
-        check_quic_congestion(congestion)?;
-    } else {
-        check_tcp_congestion(congestion)?;
+    (congestion, own): (&str, &Own),
+) -> Result<(), RunError> {
+    let refuse = |field, problem: String| Err(RunError::Option { field, problem });
+    match (&own.congestion, transport.is_quic()) {
+        (Some(_), true) => {
+            let name = transport.name();
+            let problem = format!("`{name}` takes none of your own: take tcp, mptcp or session, or a name");
+            return refuse("congestion", problem);
+        }
+        (Some(_), false) => {}
+        (None, true) => check_quic_congestion(congestion)?,
+        (None, false) => check_tcp_congestion(congestion)?,
     }
-    transport.check(&scenario.path_names())
+    match (&own.scheduler, transport) {
+        (Some(_), TransportName::Mptcp { .. }) => Ok(()),
+        (Some(_), other) => {
+            let name = other.name();
+            refuse("scheduler", format!("`{name}` takes none of your own: take mptcp, or a name"))
+        }
+        (None, _) => Ok(transport.check(&scenario.path_names())?),
+    }
 }
 
 /// Refuses a congestion control that no transport supports.

@@ -4,6 +4,7 @@ mod bandwidth;
 mod probe;
 mod steer;
 
+use core::ops::ControlFlow;
 use core::time::Duration;
 
 use tributary_player::abr;
@@ -13,8 +14,9 @@ use tributary_types::{Instant, Rng};
 
 use super::assembly::{Assembly, Blueprint};
 use super::topology::Topology;
-use super::{RunError, SimRun, TransportName, background, least_budget};
+use super::{RunError, SimRun, TransportName, background, least_budget, stoppable};
 use crate::id::HostId;
+use crate::own::Own;
 use crate::transport::Endpoint;
 use crate::workload::dash::{Connection, Control, DashClient, DashServer, DashSpec, Download, Requests};
 use crate::world::World;
@@ -61,6 +63,7 @@ struct Kind {
 /// A run in progress.
 struct Playback<'a> {
     run: &'a SimRun,
+    own: &'a Own,
     world: World,
     topology: Topology,
     client: HostId,
@@ -76,9 +79,26 @@ impl SimRun {
     /// # Errors
     /// [`RunError`]; a transport that merely performs badly is an outcome.
     pub fn run_dash(&self, spec: &DashSpec) -> Result<DashOutcome, RunError> {
-        self.check()?;
+        self.run_dash_own(spec, &Own::default(), &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// As [`SimRun::run_dash`], with algorithms of the caller's own; calls `watch` with the completed share of virtual time, 0 to 1,
+    /// every 100 ms of it. `watch` can stop the run.
+    ///
+    /// # Errors
+    /// [`RunError`]; a transport that merely performs badly is an outcome.
+    pub fn run_dash_own(
+        &self,
+        spec: &DashSpec,
+        own: &Own,
+        watch: &mut dyn FnMut(f64) -> ControlFlow<()>,
+    ) -> Result<DashOutcome, RunError> {
+        self.check_own(own)?;
         self.check_dash(spec)?;
-        let rule = abr::rule(&spec.rule).map_err(|unknown| refused("rule", unknown.to_string()))?;
+        let rule = match &own.rule {
+            Some(make) => make(),
+            None => abr::rule(&spec.rule).map_err(|unknown| refused("rule", unknown.to_string()))?,
+        };
         let mut world = World::new(self.options.budget.unwrap_or_else(|| least_budget(self)));
         let topology = Topology::build(&self.scenario, &mut world);
         background::place(&self.scenario, &topology, &mut world);
@@ -86,9 +106,9 @@ impl SimRun {
         let player = DashClient::new(spec.settings, spec.title.clone(), rule);
         world.place_host(client, Box::new(player));
         let kind = Kind { transport: self.transport.clone(), congestion: self.congestion.clone() };
-        let mut playback = Playback { run: self, world, topology, client, kind, made: 0 };
+        let mut playback = Playback { run: self, own, world, topology, client, kind, made: 0 };
         let mut steer = Steer::new(spec, &mut playback);
-        playback.play(spec, &mut steer)?;
+        playback.play(spec, &mut steer, watch)?;
         Ok(playback.outcome(steer))
     }
 
@@ -110,7 +130,12 @@ fn refused(field: &'static str, problem: String) -> RunError {
 }
 
 impl Playback<'_> {
-    fn play(&mut self, spec: &DashSpec, steer: &mut Steer) -> Result<(), RunError> {
+    fn play(
+        &mut self,
+        spec: &DashSpec,
+        steer: &mut Steer,
+        watch: &mut dyn FnMut(f64) -> ControlFlow<()>,
+    ) -> Result<(), RunError> {
         let end = Instant::ZERO + self.run.scenario.duration;
         let mut now = spec.from.min(end);
         self.world.run_until(now)?;
@@ -121,6 +146,7 @@ impl Playback<'_> {
             self.refill()?;
             now = (now + STEP).min(end);
             self.world.run_until(now)?;
+            stoppable(now, watch(now.as_secs_f64() / end.as_secs_f64()))?;
             looks += 1;
             if looks % LOOKS == 0 {
                 steer.look(now, self)?;
@@ -131,7 +157,7 @@ impl Playback<'_> {
 
     /// A connection, with its server in place.
     fn connection(&mut self, kind: &Kind) -> Result<Connection, RunError> {
-        let Self { run, world, topology, client, .. } = self;
+        let Self { run, own, world, topology, client, .. } = self;
         let server = world.reserve_host();
         let used = kind.transport.paths(&run.scenario.path_names());
         let paths: Vec<_> = used
@@ -143,6 +169,7 @@ impl Playback<'_> {
         let blueprint = Blueprint {
             choice: &kind.transport,
             congestion: &kind.congestion,
+            own,
             options: &run.options,
             seed,
             early: false,

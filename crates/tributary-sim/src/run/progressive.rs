@@ -8,6 +8,7 @@ use super::assembly::Assembly;
 use super::topology::{RouteMap, Topology};
 use super::{LINK_SAMPLE, Pair, RunError, SimRun, Wiring, background, least_budget};
 use crate::id::LinkId;
+use crate::own::Own;
 use crate::transport::{Counters, Endpoint};
 use crate::workload::ArrivalSeries;
 use crate::workload::progressive::{ProgressiveClient, ProgressiveSpec, progressive};
@@ -62,20 +63,21 @@ impl SimRun {
         let mut routes = RouteMap::default();
         let pair = Pair { client: world.reserve_host(), server: world.reserve_host() };
         let rng = Rng::new(self.scenario.seed).child("connections").child("0");
-        let wiring =
-            Wiring { world: &mut world, topology: &topology, routes: &mut routes, number: 0, early: false };
+        let (topology, routes, own) = (&topology, &mut routes, Own::default());
+        let wiring = Wiring { world: &mut world, topology, routes, own: &own, number: 0, early: false };
         let Assembly { client, server } = self.assemble(wiring, pair, &rng)?;
         let (viewer, file) = progressive(*spec);
         world.place_host(pair.client, Box::new(Endpoint::new(client, Box::new(viewer))));
         world.place_host(pair.server, Box::new(Endpoint::new(server, Box::new(file))));
-        background::place(&self.scenario, &topology, &mut world);
-        let mut watch = Watch::new(self, &topology);
+        background::place(&self.scenario, topology, &mut world);
+        let mut watch = Watch::new(self, topology);
         let mut next = Instant::ZERO + LINK_SAMPLE;
         self.pass_time(&mut world, &[pair], &mut |world, _, now| {
             if now >= next {
                 next += LINK_SAMPLE;
                 watch.look(world, pair);
             }
+            Ok(())
         })?;
         let end = world.now();
         let server = world.host::<Endpoint>(pair.server).map(|end| end.transport().counters());

@@ -6,6 +6,7 @@ use tributary_types::{Instant, Rng};
 use super::assembly::Assembly;
 use super::topology::{RouteMap, Topology};
 use super::{Pair, RunError, SimRun, Wiring, background, least_budget};
+use crate::own::Own;
 use crate::transport::{Counters, Endpoint};
 use crate::workload::tiled::{self, TiledClient, TiledServer, TiledSpec};
 use crate::world::World;
@@ -43,14 +44,14 @@ impl SimRun {
         let pair = Pair { client: world.reserve_host(), server: world.reserve_host() };
         let rng = Rng::new(run.scenario.seed).child("connections").child("0");
         // As in `stream play`, the first request is sent right after the hello.
-        let (topology, routes) = (&topology, &mut routes);
-        let wiring = Wiring { world: &mut world, topology, routes, number: 0, early: true };
+        let (topology, routes, own) = (&topology, &mut routes, Own::default());
+        let wiring = Wiring { world: &mut world, topology, routes, own: &own, number: 0, early: true };
         let Assembly { client, server } = run.assemble(wiring, pair, &rng)?;
         let (viewer, pusher) = tiled::tiled(spec);
         world.place_host(pair.client, Box::new(Endpoint::new(client, Box::new(viewer))));
         world.place_host(pair.server, Box::new(Endpoint::new(server, Box::new(pusher))));
         background::place(&run.scenario, topology, &mut world);
-        run.pass_time(&mut world, &[pair], &mut |_: &World, _: &[Pair], _: Instant| ())?;
+        run.pass_time(&mut world, &[pair], &mut |_: &World, _: &[Pair], _: Instant| Ok(()))?;
         let (hash, events) = (world.log().hash(), world.events());
         let counters = world.host::<Endpoint>(pair.server).map(|end| end.transport().counters());
         let mut outcome =

@@ -30,7 +30,8 @@ impl SessionTransport {
 
     fn socket(&self, number: u32) -> TcpSocket {
         let seed = self.config.seed ^ u64::from(number);
-        let controller = multipath::controller(&self.config.congestion, &self.config.tcp, seed);
+        let congestion = (self.config.congestion.as_str(), &self.config.own);
+        let controller = multipath::controller(congestion, &self.config.tcp, seed);
         match self.side {
             Side::Client => TcpSocket::connect(self.config.tcp.clone(), controller, number),
             Side::Server => TcpSocket::listen(self.config.tcp.clone(), controller, number),

@@ -160,6 +160,7 @@ pub(super) fn simulate(setting: &Setting) -> Result<Measured, tributary_sim::run
         prioritise_every: PRIORITISED,
         seed: setting.seed,
         tcp,
+        ..MptcpConfig::default()
     };
     let (client, server) = MptcpTransport::pair(&config, &network.paths)?;
     let terms = Terms::always(Rng::new(setting.seed).child("workload"));
