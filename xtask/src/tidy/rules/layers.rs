@@ -33,13 +33,21 @@ const LAYERS: &[(&str, u8)] = &[
     ("tributary", 6),
     ("tributary-bench", 6),
     ("tributary-lab-cli", 7),
+    ("tributary-python", 7),
 ];
 
 /// The product's program.
 const PRODUCT: &str = "tributary";
 /// What the product is built without: everything that only experiments need.
-const NOT_IN_PRODUCT: &[&str] =
-    &["tributary-emu", "tributary-sim", "tributary-lab", "tributary-bench", "tributary-lab-cli", "parquet"];
+const NOT_IN_PRODUCT: &[&str] = &[
+    "tributary-emu",
+    "tributary-sim",
+    "tributary-lab",
+    "tributary-bench",
+    "tributary-lab-cli",
+    "tributary-python",
+    "parquet",
+];
 
 /// Packages outside the product.
 const FREE: &[&str] = &["tributary-tests", "xtask"];

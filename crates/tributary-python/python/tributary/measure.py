@@ -1,0 +1,130 @@
+"""Measures what the package costs: ``python -m tributary.measure --program target/debug/tributary-lab [--page docs/guide/python.md]``.
+
+Two ratios, each of times taken in turn in the same run: a sweep by the package and by the program, and a scheduler in Python and the same
+in Rust. With ``--page`` the table is written beside the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import tributary
+from tributary import Scheduler, Subflow, Window
+
+_PLAN = """
+name = "overhead"
+world = "sim"
+[[matrix]]
+world = "sim"
+scenarios = ["mobility", "los"]
+transports = ["wifi", "mptcp", "fbdt"]
+seeds = ["1-4"]
+seconds = {seconds}
+"""
+
+
+class RoundRobin(Scheduler):
+    """The rule of ``mptcp/round-robin``: each segment on the next subflow that has room, in the order of their identifiers."""
+
+    last = -1
+
+    def assign(self, now: float, window: Window, subflows: tuple[Subflow, ...]) -> Subflow | None:
+        """Choose the next subflow."""
+        first = None
+        for subflow in subflows:
+            if subflow.room:
+                if subflow.id > self.last:
+                    self.last = subflow.id
+                    return subflow
+                first = first or subflow
+        if first is not None:
+            self.last = first.id
+        return first
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def _in_turn(rounds: int, one: Callable[[], object], other: Callable[[], object]) -> list[tuple[float, float]]:
+    """Times of both, one after the other in each round; every second round begins with the other."""
+    times: list[tuple[float, float]] = []
+    for number in range(rounds):
+        if number % 2:
+            second = _seconds(other)
+            times.append((_seconds(one), second))
+        else:
+            first = _seconds(one)
+            times.append((first, _seconds(other)))
+    return times
+
+
+def _sweeps(program: str, rounds: int, seconds: int) -> list[tuple[float, float]]:
+    with tempfile.TemporaryDirectory() as place:
+        plan = Path(place, "plan.toml")
+        plan.write_text(_PLAN.format(seconds=seconds))
+        fresh = iter(range(10**6))
+
+        def out() -> str:
+            return str(Path(place, str(next(fresh))))
+
+        def by_package() -> None:
+            tributary.sweep(plan, out())
+
+        def by_program() -> None:
+            subprocess.run([program, "sweep", str(plan), "--out", out()], check=True, capture_output=True)
+
+        return _in_turn(rounds, by_package, by_program)
+
+
+def _schedulers(rounds: int, seconds: int) -> list[tuple[float, float]]:
+    options = {"transport": "mptcp", "seconds": seconds, "seed": 1}
+    own = tributary.Run("los", **options, scheduler=RoundRobin)  # pyright: ignore
+    named = tributary.Run("los", **options, scheduler="round-robin")  # pyright: ignore
+    return _in_turn(rounds, own.run, named.run)
+
+
+def _row(name: str, other: str, times: list[tuple[float, float]]) -> str:
+    ratios = sorted(one / two for one, two in times)
+    mine, theirs = (statistics.median(column) for column in zip(*times, strict=True))
+    spread = f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
+    return f"| {name} | {other} | {mine:.2f} s | {theirs:.2f} s | {statistics.median(ratios):.2f} | {spread} | {len(times)} |"
+
+
+def _commit() -> str:
+    told = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], check=True, capture_output=True, text=True)
+    return told.stdout.strip()
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print the table, and write it beside a page."""
+    parser = argparse.ArgumentParser(prog="python -m tributary.measure", description=__doc__)
+    parser.add_argument("--program", required=True, help="tributary-lab, built with the package's profile")
+    parser.add_argument("--rounds", type=int, default=7, help="pairs of measurements [default: %(default)s]")
+    parser.add_argument("--seconds", type=int, default=10, help="virtual seconds of each run [default: %(default)s]")
+    parser.add_argument("--page", type=Path, help="write PAGE's tables")
+    given = parser.parse_args(arguments)
+    lines = [
+        "| measured | beside | time | its time | ratio, median | ratios | rounds |",
+        "|---|---|---:|---:|---:|---|---:|",
+        _row("a sweep by the package", "`tributary-lab sweep`", _sweeps(given.program, given.rounds, given.seconds)),
+        _row("a scheduler in Python", "`mptcp/round-robin`", _schedulers(given.rounds, given.seconds)),
+    ]
+    print("\n".join(lines))
+    if given.page is not None:
+        command = " ".join(["python -m tributary.measure", *(arguments or sys.argv[1:])])
+        head = f"# Tables of {given.page.name}\n\n## Cost of the package\n\nGenerated by `{command}` at commit {_commit()}.\n"
+        given.page.with_suffix(".tables.md").write_text(head + "\n" + "\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

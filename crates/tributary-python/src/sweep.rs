@@ -1,0 +1,310 @@
+//! Sweeps of plans and rankings of transports: the laboratory's one runner, its plans and its stores of finished runs.
+
+use crate::errors::{not_compared, not_reproduced, not_written, refused, unusable};
+use crate::network::Network;
+use crate::options::{Argument, Options};
+use crate::run::{at_once, interruptible};
+use crate::table::Table;
+use core::sync::atomic::{AtomicBool, Ordering};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tributary_lab::World;
+use tributary_lab::compare::{self as comparison, Against, Choice, SEEDS, Standing, Verdict};
+use tributary_lab::reproduce::comparison::Workload;
+use tributary_lab::reproduce::{EXPERIMENTS, Outcome, Paper, Selection, Settings, measure};
+use tributary_lab::store::{Shard, Tally};
+use tributary_lab::sweep::frame::Column;
+use tributary_lab::sweep::{Frame, tables};
+use tributary_report::Interval;
+
+/// Result of a sweep, or of one shard of it.
+///
+/// Attributes
+/// ----------
+/// runs : Table
+///     One row per finished run of the plan that the directory has.
+/// spreads : Table
+///     One row per metric and group of runs that differ only in their seed: mean and 95 % interval.
+/// cells, before, now, failed, left_out : int
+///     Runs of this shard; of them finished earlier, finished now, without a result, not begun.
+/// planned : int
+///     Runs of the whole plan.
+#[pyclass(frozen, get_all, module = "tributary")]
+#[derive(Debug)]
+pub(crate) struct Sweep {
+    runs: Py<Table>,
+    spreads: Py<Table>,
+    planned: usize,
+    cells: usize,
+    before: usize,
+    now: usize,
+    failed: usize,
+    left_out: usize,
+}
+
+#[pymethods]
+impl Sweep {
+    fn __repr__(&self) -> String {
+        let Self { planned, cells, before, now, failed, left_out, .. } = self;
+        format!(
+            "Sweep({planned} runs planned, {cells} in this shard: {before} before, {now} now, {failed} failed, {left_out} left out)"
+        )
+    }
+}
+
+impl Sweep {
+    fn new(py: Python<'_>, outcome: &Outcome) -> PyResult<Self> {
+        let Tally { cells, before, now, failed, left_out } = outcome.tally;
+        Ok(Self {
+            runs: Py::new(py, Table::from(tables::runs(outcome)))?,
+            spreads: Py::new(py, Table::from(tables::spreads(outcome)))?,
+            planned: outcome.cells,
+            cells,
+            before,
+            now,
+            failed,
+            left_out,
+        })
+    }
+}
+
+/// Makes the simulated runs of a plan, or of one shard of it, on all cores.
+///
+/// Finished runs are kept in ``out``, as by ``tributary-lab sweep``: a sweep that was stopped, by Ctrl-C too, continues from them, and
+/// shards may run in several processes. Writes ``runs`` and ``sweep`` as CSV and Parquet into ``out``.
+///
+/// Parameters
+/// ----------
+/// plan : str or os.PathLike
+///     A plan (a ``.toml`` file), or the name of a paper of the laboratory.
+/// out : str or os.PathLike
+///     Directory for finished runs and tables; it is made.
+/// shard : str, optional
+///     Part of the plan, such as ``"1/4"``; default the whole.
+/// merge : iterable of str, optional
+///     Directories with finished runs of the same plan to reuse.
+/// jobs : int, optional
+///     Runs at the same time; default one per core.
+/// quick, held_back : bool, optional
+///     The plan's quick matrices; the held-back seeds instead of the others.
+/// limit : int, optional
+///     Refuse a plan with more runs; default 100000.
+/// progress : callable, optional
+///     Called after each run with the share that is done, 0 to 1, and the run's title. An exception of it ends the sweep.
+///
+/// Raises
+/// ------
+/// TypeError, ValueError
+///     The plan or an argument is not possible; the text names file and line, or the argument.
+/// OSError
+///     The directory cannot be used.
+///
+/// See Also
+/// --------
+/// tributary.sweep : The same, also on a cluster.
+#[pyfunction]
+#[pyo3(
+    signature = (plan, out, **options),
+    text_signature = "(plan, out, *, shard='1/1', merge=(), jobs=None, quick=False, held_back=False, limit=None, progress=None)"
+)]
+pub(crate) fn sweep(
+    plan: &Bound<'_, PyAny>,
+    out: PathBuf,
+    options: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Sweep> {
+    const ARGUMENTS: [&str; 7] = ["shard", "merge", "jobs", "quick", "held_back", "limit", "progress"];
+    let options = Options::new("sweep", &ARGUMENTS, options)?;
+    let name: PathBuf =
+        plan.extract().map_err(|_| Argument("plan", plan).wrong_type("a file, or the name of a paper"))?;
+    let shard: Shard = match options.text("shard", "a str such as '1/4'")? {
+        Some(text) => text.parse().map_err(|error| PyValueError::new_err(format!("shard: {error}")))?,
+        None => Shard::WHOLE,
+    };
+    let paper = Paper::find(&name.display().to_string()).map_err(refused)?;
+    let settings = settings(out, &options)?;
+    let selection = Selection {
+        quick: options.flag("quick")?,
+        held_back: options.flag("held_back")?,
+        limit: options.whole("limit", 1..=u64::MAX)?,
+        ..settings.selection.clone()
+    };
+    let merge = options.texts("merge", "a list of directories")?.into_iter().map(PathBuf::from).collect();
+    let settings = Settings { selection, shard, merge, ..settings };
+    let measured = watched(plan.py(), &options, &settings, |progress| {
+        measure(&paper, &EXPERIMENTS, &settings, progress)
+    })?;
+    let outcome = measured.map_err(not_reproduced)?;
+    tables::write(&outcome, &settings.directory).map_err(not_written)?;
+    Sweep::new(plan.py(), &outcome)
+}
+
+fn settings(directory: PathBuf, options: &Options<'_>) -> PyResult<Settings> {
+    std::fs::create_dir_all(&directory).map_err(|error| {
+        unusable(std::io::Error::new(error.kind(), format!("{}: {error}", directory.display())))
+    })?;
+    let jobs = at_once(options.any("jobs")?.as_ref())?;
+    let command = "import tributary".to_owned();
+    let selection = Selection { world: World::Sim, ..Selection::default() };
+    Ok(Settings { selection, directory, resume: true, jobs, command, ..Settings::default() })
+}
+
+/// Does the runs on another thread. A signal, and an exception of `progress`, stop them.
+fn watched<T: Send>(
+    py: Python<'_>,
+    options: &Options<'_>,
+    settings: &Settings,
+    work: impl FnOnce(&mut dyn FnMut(f64, &str)) -> T + Send,
+) -> PyResult<T> {
+    let callback = options.any("progress")?;
+    if let Some(callback) = callback.as_ref().filter(|callback| !callback.is_callable()) {
+        return Err(Argument("progress", callback).wrong_type("something that can be called"));
+    }
+    let callback = callback.map(Bound::unbind);
+    let mut raised = Ok(());
+    let over: Arc<AtomicBool> = settings.stop.clone();
+    let done = interruptible(py, &over, || {
+        work(&mut |share, title| {
+            if let (Some(callback), Ok(())) = (&callback, &raised) {
+                raised = Python::attach(|py| callback.call1(py, (share, title)).map(|_| ()));
+                over.fetch_or(raised.is_err(), Ordering::Relaxed);
+            }
+        })
+    })?;
+    raised.map(|()| done)
+}
+
+/// Transports ranked over one network.
+///
+/// Attributes
+/// ----------
+/// advice : str
+///     One sentence for somebody who must choose.
+/// table : Table
+///     One row per transport, the best first: ``transport``, the measure's ``mean`` with its 95 % interval ``low`` and ``high``, the number
+///     of ``seeds``, and ``against_single`` and ``against_mptcp``, which are ``better``, ``worse`` or ``undecided``.
+/// measure, unit : str
+///     By what they are ranked.
+/// runs : Table
+///     One row per run.
+#[pyclass(frozen, get_all, module = "tributary")]
+#[derive(Debug)]
+pub(crate) struct Ranking {
+    advice: String,
+    measure: &'static str,
+    unit: &'static str,
+    table: Py<Table>,
+    runs: Py<Table>,
+}
+
+#[pymethods]
+impl Ranking {
+    /// The ranking as a ``pandas.DataFrame``; needs pandas and pyarrow.
+    fn to_pandas<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Table::to_pandas(self.table.bind(py))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Ranking({}: {})", self.measure, self.advice)
+    }
+}
+
+/// Ranks every transport over a network: each path alone, MPTCP and sessions with every scheduler, multipath QUIC.
+///
+/// The runs and the verdicts are those of ``tributary-lab compare``.
+///
+/// Parameters
+/// ----------
+/// network : Network, str or list of str
+///     The network, or what :class:`Network` takes, such as the traces of two radios.
+/// workload : {'bulk', 'tiles', 'dash', 'messages', 'objects'}, optional
+///     What is sent; default ``bulk``.
+/// seeds : int, optional
+///     Seeds of every transport, 2 to 999; default 10.
+/// seconds : int, optional
+///     Seconds of each run; default the network's length over the number of seeds, 15 to 30.
+/// congestion : str, optional
+///     Congestion control of every subflow; default ``cubic``.
+/// transports : iterable of str, optional
+///     These instead of all of :func:`transports`.
+/// out : str or os.PathLike, optional
+///     Directory for the plan, the finished runs and their tables, from which a comparison continues; default none is kept.
+/// jobs, progress : optional
+///     As of :func:`sweep`.
+///
+/// Examples
+/// --------
+/// >>> ranking = tributary.compare("los", transports=["tcp:wifi", "session/fbdt"], seeds=2, seconds=3)
+/// >>> ranking.table["transport"][0]
+/// 'session/fbdt'
+#[pyfunction]
+#[pyo3(
+    signature = (network, **options),
+    text_signature = "(network, *, workload='bulk', seeds=10, seconds=None, congestion='cubic', transports=(), out=None, \
+                      jobs=None, progress=None)"
+)]
+pub(crate) fn compare(network: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Ranking> {
+    const ARGUMENTS: [&str; 8] =
+        ["workload", "seeds", "seconds", "congestion", "transports", "out", "jobs", "progress"];
+    let options = Options::new("compare", &ARGUMENTS, options)?;
+    let source = Network::of(&Argument("network", network), None)?;
+    let workload = options.text("workload", "a str such as 'bulk'")?.map_or(Ok(Workload::Bulk), |name| {
+        name.parse().map_err(|error| PyValueError::new_err(format!("workload: {error}")))
+    })?;
+    let choice = Choice {
+        workload,
+        seeds: options.whole("seeds", 2..=999)?.map_or(SEEDS, |seeds| seeds as u32),
+        seconds: options.whole("seconds", 3..=86_400)?.map(|seconds| seconds as u32),
+        congestion: options.text("congestion", "a str such as 'cubic'")?.unwrap_or("cubic".to_owned()),
+        transports: options.texts("transports", "a list of names")?,
+    };
+    // Kept to the end of the function.
+    let (out, _kept) = match options.path("out")? {
+        Some(out) => (out, None),
+        None => {
+            let kept = tempfile::tempdir().map_err(unusable)?;
+            (kept.path().to_owned(), Some(kept))
+        }
+    };
+    let settings = settings(out, &options)?;
+    let compared = watched(network.py(), &options, &settings, |progress| {
+        comparison::run(&choice, &source, &settings, progress)
+    })?;
+    let outcome = compared.map_err(not_compared)?;
+    let ranking = comparison::Ranking::new(&outcome, workload);
+    Ok(Ranking {
+        advice: ranking.advice(),
+        measure: ranking.measure.metric,
+        unit: ranking.measure.unit,
+        table: Py::new(network.py(), Table::from(standings(&ranking.standings)))?,
+        runs: Py::new(network.py(), Table::from(tables::runs(&outcome)))?,
+    })
+}
+
+fn standings(all: &[Standing]) -> Frame {
+    let text = |of: &dyn Fn(&Standing) -> Option<&str>| {
+        Column::Text(all.iter().map(|standing| of(standing).map(str::to_owned)).collect())
+    };
+    let number = |of: &dyn Fn(&Standing) -> Option<f64>| Column::Number(all.iter().map(of).collect());
+    let end = |of: fn(Interval) -> f64| number(&move |standing| standing.interval.map(of));
+    let verdict = |against: &Option<Against>| {
+        against.as_ref().map(|against| match against.verdict {
+            Verdict::Better => "better",
+            Verdict::Worse => "worse",
+            Verdict::Undecided => "undecided",
+        })
+    };
+    let columns = [
+        ("transport", text(&|standing| Some(&standing.transport))),
+        ("label", text(&|standing| Some(&standing.label))),
+        ("mean", number(&|standing| standing.mean)),
+        ("low", end(|interval| interval.low)),
+        ("high", end(|interval| interval.high)),
+        ("seeds", Column::Whole(all.iter().map(|standing| standing.seeds as u64).collect())),
+        ("against_single", text(&|standing| verdict(&standing.against_single))),
+        ("against_mptcp", text(&|standing| verdict(&standing.against_mptcp))),
+    ];
+    Frame { columns: columns.map(|(name, column)| (name.to_owned(), column)).into() }
+}
