@@ -1,8 +1,9 @@
 // The dashboard: every running program of this user, each second.
 
 import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { History } from "./history";
+import { usePolling } from "./polling";
 import { ProgramView } from "./programs";
 import { Replay } from "./replay";
 import { enclosed } from "./run";
@@ -23,33 +24,15 @@ const history = new History();
 
 function Page() {
   const [programs, setPrograms] = useState<Program[]>([]);
-  const [lost, setLost] = useState<string>();
-  const [at, setAt] = useState(0);
+  const take = (answer: Program[]) => {
+    history.add(answer);
+    setPrograms(answer);
+  };
+  const { lost, at } = usePolling(ask, take, EVERY_MS);
   const [saved, setSaved] = useState<{ name: string; log: string }>();
   const open = async (file: File | undefined) => {
     if (file !== undefined) setSaved({ name: file.name, log: await file.text() });
   };
-  useEffect(() => {
-    let timer = 0;
-    let over = false;
-    const turn = async () => {
-      try {
-        const answer = await ask();
-        history.add(answer);
-        setPrograms(answer);
-        setLost(undefined);
-      } catch (error) {
-        setLost(error instanceof Error ? error.message : String(error));
-      }
-      setAt((count) => count + 1);
-      if (!over) timer = window.setTimeout(turn, EVERY_MS);
-    };
-    void turn();
-    return () => {
-      over = true;
-      clearTimeout(timer);
-    };
-  }, []);
   return (
     <>
       <header>

@@ -2,8 +2,9 @@
 // drags to another rate. The videos are the players' own pages, in frames; their numbers are those of `tributary status`.
 
 import { render } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import { Chart } from "../chart";
+import { usePolling } from "../polling";
 import { bytes, mbps } from "../words";
 import { type Change, Changes, type Now, type Radio, Rates, type Side, ask } from "./now";
 import "../page.css";
@@ -124,41 +125,21 @@ function RadioView({ radio, blocked, rate, at, change }: { radio: Radio; blocked
 
 function Page() {
   const [now, setNow] = useState<Now>();
-  const [lost, setLost] = useState<string>();
   const [refused, setRefused] = useState<string>();
-  const [at, setAt] = useState(0);
-  const turn = async () => {
-    try {
-      const answer = await ask();
-      rates.add(answer);
-      setNow(answer);
-      setLost(undefined);
-    } catch (error) {
-      setLost(error instanceof Error ? error.message : String(error));
-    }
-    setAt((count) => count + 1);
+  const [, drawAgain] = useState(0);
+  const take = (answer: Now) => {
+    rates.add(answer);
+    setNow(answer);
   };
+  const { lost, at, again } = usePolling(ask, take, EVERY_MS);
   const changes = useMemo(
     () =>
       new Changes(async (error) => {
         setRefused(error);
-        await turn();
+        await again();
       }),
     [],
   );
-  useEffect(() => {
-    let timer = 0;
-    let over = false;
-    const again = async () => {
-      await turn();
-      if (!over) timer = window.setTimeout(again, EVERY_MS);
-    };
-    void again();
-    return () => {
-      over = true;
-      clearTimeout(timer);
-    };
-  }, []);
   return (
     <>
       <header>
@@ -191,7 +172,7 @@ function Page() {
                 at={at}
                 change={(to) => {
                   changes.ask(radio.name, { rate_mbps: to.rate_mbps, blocked: to.blocked });
-                  setAt((count) => count + 1);
+                  drawAgain((count) => count + 1);
                 }}
               />
             );
