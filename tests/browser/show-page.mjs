@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Stand, fail, sleep } from './stand.mjs';
-import { PATIENCE, expected, shows, source } from './video.mjs';
+import { PATIENCE, appears, expected, shows, source } from './video.mjs';
 
 const [program, screenshot] = process.argv.slice(2);
 const lab = `${program}-lab`;
@@ -120,6 +120,7 @@ try {
   await page.goto(url);
   for (const side of SIDES) {
     await frame(page, side).locator('main[data-state=playing]').waitFor(PATIENCE);
+    await appears(page, canvas(page, side));
     await shows(page, expected(tiles, 256, 128), canvas(page, side));
     await same(page, side, sockets[side]);
   }

@@ -47,6 +47,14 @@ async function pixel(page, canvas) {
   return [...inflateSync(Buffer.concat(parts)).subarray(1, 4)];
 }
 
+/** Waits until a canvas shows a picture: it is black before the first one, although the player plays already. */
+export async function appears(page, canvas) {
+  const until = Date.now() + PATIENCE.timeout;
+  while ((await pixel(page, canvas)).every((value) => value === 0)) {
+    if (Date.now() > until) fail('the canvas stays black');
+  }
+}
+
 /** Waits until the middle of a canvas has shown every GoP of the source, and nothing else. */
 export async function shows(page, colours, canvas = page.locator('canvas')) {
   const seen = new Set();
