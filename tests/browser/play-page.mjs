@@ -1,7 +1,7 @@
 // The page of `tributary stream play --web` in Chromium: compares what the canvas shows with the source, turns the view, and takes
 // a radio, the server and the program away. Usage, in a network namespace of its own: node play-page.mjs PROGRAM SCREENSHOT
-import { Stand, fail, ip } from './stand.mjs';
-import { PATIENCE, expected, shows, source } from './video.mjs';
+import { PATIENCE, Stand, fail, ip } from './stand.mjs';
+import { expected, shows, source } from './video.mjs';
 
 const [program, screenshot] = process.argv.slice(2);
 const stand = new Stand(program);
@@ -56,8 +56,8 @@ try {
 
   // One radio goes, and the other carries on.
   ip('addr', 'del', '10.9.0.2/24', 'dev', 'radio0');
-  const row = page.locator(`li[data-radio="${radios[0]}"]`);
-  await page.locator(`li[data-radio="${radios[0]}"]:not([data-state=up])`).waitFor(PATIENCE);
+  const row = page.locator(`li[data-radio="${radios[0]}"][data-state=removed]`);
+  await row.waitFor(PATIENCE);
   const cause = stand.status().find((one) => one.role === 'stream play').radios.find((one) => one.radio === radios[0]).cause;
   if (!cause || !(await row.innerText()).includes(cause)) fail(`the program says "${cause}", the page "${await row.innerText()}"`);
   await board.page.locator('.events li', { hasText: cause }).first().waitFor(PATIENCE);

@@ -4,8 +4,8 @@
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Stand, fail, sleep } from './stand.mjs';
-import { PATIENCE, appears, expected, shows, source } from './video.mjs';
+import { PATIENCE, Stand, fail, sleep } from './stand.mjs';
+import { appears, expected, shows, source } from './video.mjs';
 
 const [program, screenshot] = process.argv.slice(2);
 const lab = `${program}-lab`;

@@ -7,6 +7,9 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { chromium } from 'playwright-core';
 
+/** How long a page may take to show what it has to show. */
+export const PATIENCE = { timeout: 60000 };
+
 export const fail = (words) => {
   throw new Error(words);
 };

@@ -2,9 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { inflateSync } from 'node:zlib';
-import { fail } from './stand.mjs';
-
-export const PATIENCE = { timeout: 60000 };
+import { PATIENCE, fail } from './stand.mjs';
 
 /** Tiles of a panorama whose four sides differ in colour and whose seconds differ in brightness, with lines that are away from its middles. */
 export function source(stand) {
