@@ -35,7 +35,7 @@ use crate::mp4::InitError;
 use crate::program::ProgramError;
 use crate::rate::FrameRate;
 use crate::record::compared;
-use crate::source::{SourceError, View};
+use crate::source::{Eyes, SourceError, View};
 use crate::video::{TiledError, TiledVideo};
 
 use recipe::Recipe;
@@ -50,11 +50,13 @@ pub const PRESETS: [&str; 9] =
 /// Settings of an ingest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The tiles.
+    /// The tiles of an equirectangular picture, of each eye's if it has two.
     pub grid: TileGrid,
+    /// The eyes that are taken of a stereo video.
+    pub eyes: Eyes,
     /// Quantisation parameters, ascending: 1 to 51.
     pub qps: Vec<u8>,
-    /// Width and height to scale to, pixels; `None` keeps the source's.
+    /// Width and height to scale to, pixels, of each eye's picture; `None` keeps the source's.
     pub size: Option<(usize, usize)>,
     /// Seconds to take from the beginning; `None`: all.
     pub seconds: Option<u32>,

@@ -71,7 +71,19 @@ pub enum Use {
     /// Shown as they are.
     Flat,
     /// The whole sphere in an equirectangular picture.
-    Sphere,
+    Sphere(Eyes),
+}
+
+/// The eyes whose pictures are taken of a stereo video.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Eyes {
+    /// The left one.
+    #[default]
+    Left,
+    /// Both, the left eye's picture above the right eye's. A file that does not say that it is stereo has one picture.
+    Both,
+    /// Both; whatever the file says, the left eye's picture is above the right eye's.
+    TopBottom,
 }
 
 /// How stored pictures become upright ones.
@@ -84,8 +96,10 @@ pub struct Upright {
     pub size: (usize, usize),
     /// ffmpeg filters, in order; the input needs `-noautorotate`. Empty if the pictures are stored upright.
     pub filters: Vec<String>,
-    /// The view that is taken of a stereo picture.
+    /// The only view that is taken of a stereo picture.
     pub view: Option<View>,
+    /// Number of views, one above the other.
+    pub eyes: usize,
     /// What is converted, for the user.
     pub notes: Vec<String>,
     /// Duration in seconds, if the file states it.

@@ -49,7 +49,7 @@ pub fn ws_mse(a: &Plane<'_>, b: &Plane<'_>, projection: Projection) -> Result<f6
                 weights += weight * width as f64;
             }
         }
-        Projection::Cubemap => {
+        Projection::Cubemap | Projection::TopBottom => {
             for row in 0..height {
                 for (column, (a, b)) in a.row(row).iter().zip(b.row(row)).enumerate() {
                     let weight = projection.pixel_solid_angle((column, row), (width, height));

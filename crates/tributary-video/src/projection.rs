@@ -1,6 +1,6 @@
 //! Maps directions to positions in the picture, and back.
 //!
-//! Two projections: equirectangular (OMAF, ISO/IEC 23090-2 §5.2.2) and a cubemap of 3 × 2 faces (§5.2.3, in
+//! Projections: equirectangular (OMAF, ISO/IEC 23090-2 §5.2.2), the same for two eyes, and a cubemap of 3 × 2 faces (§5.2.3, in
 //! ffmpeg's default `c3x2` arrangement: right, left, up over down, front, back). Positions are fractions of
 //! the picture's width and height, (0, 0) the upper left corner, so that one formula works for every size.
 //! Does not read pixels.
@@ -29,6 +29,8 @@ pub enum Projection {
     Equirectangular,
     /// Six square faces in two rows of three.
     Cubemap,
+    /// Two equirectangular pictures: the left eye's above the right eye's.
+    TopBottom,
 }
 
 /// One face of the cube: its middle, and the directions of its columns and rows.
@@ -51,13 +53,26 @@ const FACES: [Face; 6] = [
 ];
 
 impl Projection {
-    /// Position of a direction.
+    /// Number of eyes that have a picture of their own.
+    #[must_use]
+    pub fn eyes(self) -> usize {
+        match self {
+            Self::Equirectangular | Self::Cubemap => 1,
+            Self::TopBottom => 2,
+        }
+    }
+
+    /// Position of a direction; the left eye's of two.
     #[must_use]
     pub fn place_of(self, direction: Direction) -> PicturePoint {
         match self {
             Self::Equirectangular => {
                 let (yaw, pitch) = direction.angles();
                 PicturePoint { u: yaw / TAU + 0.5, v: 0.5 - pitch / PI }
+            }
+            Self::TopBottom => {
+                let PicturePoint { u, v } = Self::Equirectangular.place_of(direction);
+                PicturePoint { u, v: v / 2.0 }
             }
             Self::Cubemap => {
                 let (face, across, down) = on_face(direction);
@@ -73,6 +88,10 @@ impl Projection {
         let (u, v) = (place.u.clamp(0.0, 1.0), place.v.clamp(0.0, 1.0));
         match self {
             Self::Equirectangular => Direction::from_angles((u - 0.5) * TAU, (0.5 - v) * PI),
+            Self::TopBottom => {
+                let eye = if v < 0.5 { 0.0 } else { 1.0 };
+                Self::Equirectangular.direction_at(PicturePoint { u, v: 2.0 * v - eye })
+            }
             Self::Cubemap => {
                 let (column, row) = ((u * 3.0).min(2.999_999_999_9), (v * 2.0).min(1.999_999_999_9));
                 let face = &FACES[column as usize + 3 * row as usize];
@@ -94,6 +113,10 @@ impl Projection {
                 let step = PI / height as f64;
                 let top = FRAC_PI_2 - row as f64 * step;
                 solid_angle(top - step, top, TAU / width as f64)
+            }
+            Self::TopBottom => {
+                let eye = (height / 2).max(1);
+                Self::Equirectangular.pixel_solid_angle((column, row % eye), (width, eye))
             }
             Self::Cubemap => {
                 let u = (column as f64 + 0.5) / width as f64 * 3.0;
@@ -146,15 +169,28 @@ mod tests {
     }
 
     #[test]
+    fn both_eyes_see_the_same_directions() {
+        let both = Projection::TopBottom;
+        assert_eq!(both.place_of(Direction::AHEAD), PicturePoint { u: 0.5, v: 0.25 });
+        let left = both.direction_at(PicturePoint { u: 0.6, v: 0.1 });
+        assert_eq!(left, Projection::Equirectangular.direction_at(PicturePoint { u: 0.6, v: 0.2 }));
+        assert!(left.angle_to(both.direction_at(PicturePoint { u: 0.6, v: 0.6 })) < 1e-7);
+    }
+
+    #[test]
     fn pixels_make_up_the_sphere() {
-        for (projection, size) in [(Projection::Equirectangular, (64, 32)), (Projection::Cubemap, (96, 64))] {
+        for (projection, size) in [
+            (Projection::Equirectangular, (64, 32)),
+            (Projection::Cubemap, (96, 64)),
+            (Projection::TopBottom, (64, 64)),
+        ] {
             let mut sum = 0.0;
             for row in 0..size.1 {
                 for column in 0..size.0 {
                     sum += projection.pixel_solid_angle((column, row), size);
                 }
             }
-            let error = (sum / (4.0 * PI) - 1.0).abs();
+            let error = (sum / (4.0 * PI * projection.eyes() as f64) - 1.0).abs();
             assert!(error < 1e-3, "{projection:?}: {error}");
         }
     }
@@ -163,7 +199,7 @@ mod tests {
         #[test]
         fn projections_are_invertible(yaw in -3.1f64..3.1, pitch in -1.5f64..1.5) {
             let direction = Direction::from_angles(yaw, pitch);
-            for projection in [Projection::Equirectangular, Projection::Cubemap] {
+            for projection in [Projection::Equirectangular, Projection::Cubemap, Projection::TopBottom] {
                 let again = projection.direction_at(projection.place_of(direction));
                 prop_assert!(direction.angle_to(again) < 1e-7, "{:?}: {:?} {:?}", projection, direction, again);
             }

@@ -47,6 +47,12 @@ pub enum GridError {
         /// Requested rows.
         rows: usize,
     },
+    /// A tile would belong to both eyes.
+    #[error("a grid of {rows} rows for two eyes; give an even number of rows")]
+    Eyes {
+        /// Requested rows.
+        rows: usize,
+    },
     /// The text is not two numbers.
     #[error("grid `{0}` is not COLUMNSxROWS, such as 6x4")]
     Text(String),
@@ -69,11 +75,14 @@ impl TileGrid {
     /// A grid of `columns` × `rows` equal tiles.
     ///
     /// # Errors
-    /// No tile, or more than [`MOST_TILES`].
+    /// No tile, more than [`MOST_TILES`], or a tile of both eyes.
     pub fn new(columns: usize, rows: usize, projection: Projection) -> Result<Self, GridError> {
         let tiles = columns.checked_mul(rows).filter(|tiles| (1..=MOST_TILES).contains(tiles));
         if tiles.is_none() {
             return Err(GridError::Size { columns, rows });
+        }
+        if !rows.is_multiple_of(projection.eyes()) {
+            return Err(GridError::Eyes { rows });
         }
         Ok(Self { columns, rows, projection })
     }
@@ -88,6 +97,14 @@ impl TileGrid {
             .and_then(|(columns, rows)| Some((columns.trim().parse().ok()?, rows.trim().parse().ok()?)));
         let (columns, rows) = numbers.ok_or_else(|| GridError::Text(text.to_owned()))?;
         Self::new(columns, rows, projection)
+    }
+
+    /// These tiles of an equirectangular picture for each of two eyes, one picture above the other.
+    ///
+    /// # Errors
+    /// More than [`MOST_TILES`].
+    pub fn for_both_eyes(self) -> Result<Self, GridError> {
+        Self::new(self.columns, 2 * self.rows, Projection::TopBottom)
     }
 
     /// Number of columns.
@@ -133,12 +150,12 @@ impl TileGrid {
         PixelRectangle { x, y, width: right - x, height: below - y }
     }
 
-    /// Each tile's share of the sphere; the shares add up to 1. Exact for an equirectangular picture, summed
+    /// Each tile's share of the sphere, halved between two eyes; the shares add up to 1. Exact for an equirectangular picture, summed
     /// over 64 × 64 points per tile for a cubemap.
     #[must_use]
     pub fn sphere_shares(&self) -> Vec<f64> {
         let fine = match self.projection {
-            Projection::Equirectangular => 1,
+            Projection::Equirectangular | Projection::TopBottom => 1,
             Projection::Cubemap => 64,
         };
         let size = (self.columns * fine, self.rows * fine);
@@ -176,6 +193,15 @@ mod tests {
     }
 
     #[test]
+    fn both_eyes_have_the_same_shares() {
+        let (one, both) =
+            (grid(2, 4).sphere_shares(), grid(2, 4).for_both_eyes().expect("a valid grid").sphere_shares());
+        for (tile, share) in both.iter().enumerate() {
+            assert!((2.0 * share - one[tile % 8]).abs() < 1e-12, "{both:?}");
+        }
+    }
+
+    #[test]
     fn faces_of_a_cube_are_equal() {
         let cube = TileGrid::new(3, 2, Projection::Cubemap).expect("a valid grid");
         assert!(cube.sphere_shares().iter().all(|share| (share - 1.0 / 6.0).abs() < 1e-9));
@@ -188,6 +214,7 @@ mod tests {
         }
         let zero = serde_json::from_str::<TileGrid>(r#"{"columns":0,"rows":1}"#);
         assert!(zero.is_err());
+        assert_eq!(TileGrid::new(4, 3, Projection::TopBottom), Err(GridError::Eyes { rows: 3 }));
     }
 
     proptest! {

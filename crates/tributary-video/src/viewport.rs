@@ -73,7 +73,7 @@ impl FieldOfView {
 pub struct Viewer {
     rays: Vec<(Direction, f64)>,
     grid: TileGrid,
-    /// For an equirectangular grid: the sines of the pitches between its rows, from the top.
+    /// For an equirectangular grid: the sines of the pitches between the rows of one eye, from the top.
     row_edges: Vec<f64>,
 }
 
@@ -108,7 +108,7 @@ impl Viewer {
         }
         let whole: f64 = rays.iter().map(|(_, weight)| weight).sum();
         rays.iter_mut().for_each(|(_, weight)| *weight /= whole);
-        let rows = grid.rows();
+        let rows = grid.rows() / grid.projection().eyes();
         let edge = |row: usize| libm::sin(PI * (0.5 - row as f64 / rows as f64));
         Self { rays, grid, row_edges: (1..rows).map(edge).collect() }
     }
@@ -119,7 +119,7 @@ impl Viewer {
         self.grid
     }
 
-    /// Each tile's share of the viewport's solid angle; the shares add up to 1. Invisible tiles have 0.
+    /// Each tile's share of the viewport's solid angle, halved between two eyes; the shares add up to 1. Invisible tiles have 0.
     #[must_use]
     pub fn shares(&self, orientation: Orientation) -> Vec<f64> {
         let mut shares = vec![0.0; self.grid.tiles()];
@@ -130,20 +130,26 @@ impl Viewer {
     /// Adds the shares times `factor` to `sum`, which has one entry per tile.
     pub fn add_shares(&self, orientation: Orientation, factor: f64, sum: &mut [f64]) {
         let Axes { right, up, ahead } = orientation.axes();
+        let eyes = self.grid.projection().eyes();
+        let (factor, of_eye) = (factor / eyes as f64, self.grid.tiles() / eyes);
         for (ray, weight) in &self.rays {
             let turned = Direction {
                 x: ray.x * right.x + ray.y * up.x + ray.z * ahead.x,
                 y: ray.x * right.y + ray.y * up.y + ray.z * ahead.y,
                 z: ray.x * right.z + ray.y * up.z + ray.z * ahead.z,
             };
-            sum[self.tile_of(turned)] += weight * factor;
+            let tile = self.tile_of(turned);
+            for eye in 0..eyes {
+                sum[tile + eye * of_eye] += weight * factor;
+            }
         }
     }
 
+    /// The left eye's tile of two.
     fn tile_of(&self, direction: Direction) -> usize {
         match self.grid.projection() {
             // Finds the row by comparing sines, which needs half the transcendental functions.
-            Projection::Equirectangular => {
+            Projection::Equirectangular | Projection::TopBottom => {
                 let row = self.row_edges.partition_point(|edge| direction.y < *edge);
                 let columns = self.grid.columns();
                 let turn = libm::atan2(direction.x, direction.z) / std::f64::consts::TAU + 0.5;
@@ -186,6 +192,17 @@ mod tests {
         assert!((shares[1] - 1.0).abs() < 1e-12);
         let ahead = viewer(2, 1).shares(Orientation::default());
         assert!((ahead[0] - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn both_eyes_see_their_tiles_of_the_same_direction() {
+        let one = viewer(6, 4);
+        let both = Viewer::new(FieldOfView::default(), one.grid().for_both_eyes().expect("a valid grid"));
+        let look = Orientation::from_degrees(100.0, 30.0, 0.0);
+        let (one, both) = (one.shares(look), both.shares(look));
+        for (tile, share) in both.iter().enumerate() {
+            assert!((2.0 * share - one[tile % 24]).abs() < 1e-12, "{both:?}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use thiserror::Error;
 use tributary_stream::scene::Scene;
 use tributary_tiles::ingest::{IngestError, Progress, Settings, ingest};
 use tributary_tiles::program::{self, ProgramError};
+use tributary_tiles::source::Eyes;
 use tributary_video::projection::Projection;
 use tributary_video::tiles::TileGrid;
 
@@ -76,6 +77,7 @@ pub fn tiles_of(
         size: Some((SIZE.0 as usize, SIZE.1 as usize)),
         seconds: Some(LOOPED_SECONDS),
         rate: None,
+        eyes: Eyes::Left,
         any_aspect,
         preset: "veryfast".to_owned(),
         jobs: None,

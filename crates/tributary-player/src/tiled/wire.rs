@@ -247,6 +247,7 @@ fn video(mut bytes: Bytes) -> Result<TiledMessage, WireError> {
     let projection = match bytes.get_u8() {
         0 => Projection::Equirectangular,
         1 => Projection::Cubemap,
+        2 => Projection::TopBottom,
         other => return Err(WireError::Field { field: "the projection", value: u64::from(other) }),
     };
     bytes.advance(3);
@@ -435,6 +436,7 @@ fn put_video(out: &mut BytesMut, layout: &TableLayout, gops: u32) {
     out.put_u8(match layout.grid.projection() {
         Projection::Equirectangular => 0,
         Projection::Cubemap => 1,
+        Projection::TopBottom => 2,
     });
     out.put_bytes(0, 3);
     out.put_slice(&layout.qps);

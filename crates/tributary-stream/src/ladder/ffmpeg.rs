@@ -8,7 +8,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use tributary_tiles::program::{self, complaint, hear, name_of, start};
-use tributary_tiles::source::{self, Upright, Use};
+use tributary_tiles::source::{self, Eyes, Upright, Use};
 
 /// Width of the rendered scene if none is set.
 const SCENE_WIDTH: u32 = 2048;
@@ -37,7 +37,7 @@ pub(super) fn scene_picture(settings: &LadderSettings) -> Picture {
 
 /// Probes a file: its upright picture, whether it is a 360° video, duration.
 pub(super) fn probe(path: &Path, settings: &LadderSettings) -> Result<Picture, LadderError> {
-    let of = if settings.any_aspect { Use::Flat } else { Use::Sphere };
+    let of = if settings.any_aspect { Use::Flat } else { Use::Sphere(Eyes::Left) };
     let upright = source::upright(path, of)?;
     let (width, height) = (upright.size.0 as u32, upright.size.1 as u32);
     // One per cent of tolerance: it accepts 3840×1906 (cropped at the poles) and rejects 1920×1080 (flat).

@@ -9,6 +9,7 @@ use tributary_net::transport::TransportConfig;
 use tributary_net::{Common, Key};
 use tributary_tiles::FrameRate;
 use tributary_tiles::ingest::{Progress, Settings, ingest};
+use tributary_tiles::source::Eyes;
 use tributary_types::Bitrate;
 use tributary_video::projection::Projection;
 use tributary_video::rd::Concealment;
@@ -46,6 +47,7 @@ fn clip() -> Arc<Clip> {
             size: None,
             seconds: None,
             rate: Some(FrameRate::new(10, 1).unwrap()),
+            eyes: Eyes::Left,
             any_aspect: false,
             preset: "ultrafast".to_owned(),
             jobs: None,

@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use tributary_video::projection::Projection;
 use tributary_video::rd::RdTable;
 
 use crate::layout::representation;
@@ -20,6 +21,12 @@ pub(super) fn manifest(table: &RdTable, rate: FrameRate, codecs: &[String]) -> S
 "#,
         table.duration_s(),
     );
+    if layout.grid.projection() == Projection::TopBottom {
+        // ISO/IEC 23091-2, VideoFramePackingType: the left view above the right one.
+        text.push_str(
+            "    <SupplementalProperty schemeIdUri=\"urn:mpeg:mpegB:cicp:VideoFramePackingType\" value=\"4\"/>\n",
+        );
+    }
     for tile in 0..layout.grid.tiles() {
         adaptation_set(&mut text, table, tile, (rate, codecs));
     }

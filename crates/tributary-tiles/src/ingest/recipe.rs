@@ -13,7 +13,7 @@ use crate::encode::Encoder;
 use crate::layout::hex;
 use crate::rate::FrameRate;
 use crate::record::SourceInfo;
-use crate::source::{self, Times, Upright, Use};
+use crate::source::{self, Eyes, Times, Upright, Use};
 
 /// The longest side of a picture that libx264 accepts, pixels.
 const LONGEST_SIDE: usize = 16_384;
@@ -27,6 +27,7 @@ pub(super) struct Recipe {
     pub(super) source: SourceInfo,
     pub(super) grid: TileGrid,
     pub(super) qps: Vec<u8>,
+    /// Of the whole picture, both eyes' if it has two.
     pub(super) size: (usize, usize),
     /// Filters that make the stored pictures upright.
     #[serde(default)]
@@ -46,8 +47,9 @@ pub(super) struct Recipe {
 impl Recipe {
     /// Checks `settings` with the file.
     pub(super) fn of(path: &Path, settings: &Settings) -> Result<Self, IngestError> {
-        let (upright, times) = source::probe(path, Use::Sphere)?;
+        let (upright, times) = source::probe(path, Use::Sphere(settings.eyes))?;
         let mut notes = upright.notes.clone();
+        let grid = grid(&upright, settings)?;
         let size = size(path, &upright, settings)?;
         if size != upright.size {
             let (width, height) = size;
@@ -70,7 +72,7 @@ impl Recipe {
         let unreadable = |source| IngestError::Unreadable { path: path.to_owned(), source };
         let (bytes, sha256) = sum(path).map_err(unreadable)?;
         let source = SourceInfo { name, bytes, sha256, width: upright.stored.0, height: upright.stored.1 };
-        let (grid, qps, preset) = (settings.grid, settings.qps.clone(), settings.preset.clone());
+        let (qps, preset) = (settings.qps.clone(), settings.preset.clone());
         let upright = upright.filters;
         Ok(Self {
             source,
@@ -115,15 +117,33 @@ pub(super) fn check(settings: &Settings) -> Result<(), IngestError> {
     Ok(())
 }
 
+/// The tiles of the whole picture.
+fn grid(upright: &Upright, settings: &Settings) -> Result<TileGrid, IngestError> {
+    match (upright.eyes, settings.eyes) {
+        (1, Eyes::Both) => Err(IngestError::Setting {
+            name: "--eyes",
+            reason: "the file does not say that its pictures are stereo; if the left eye's is above the right eye's, \
+                     say `top-bottom`"
+                .to_owned(),
+        }),
+        (1, _) => Ok(settings.grid),
+        _ => settings
+            .grid
+            .for_both_eyes()
+            .map_err(|error| IngestError::Setting { name: "--grid", reason: error.to_string() }),
+    }
+}
+
+/// The size of the whole picture, from that of an eye.
 fn size(path: &Path, upright: &Upright, settings: &Settings) -> Result<(usize, usize), IngestError> {
-    let (width, height) = upright.size;
+    let (width, height) = (upright.size.0, upright.size.1 / upright.eyes);
     // A tolerance of 1 %: 3840×1906 is a panorama cropped at the poles, 1920×1080 is flat.
     if !settings.any_aspect && width.abs_diff(height.saturating_mul(2)) > width / 50 {
         return Err(IngestError::Aspect { path: path.to_owned(), width, height, view: upright.view });
     }
     let (width, height) = settings.size.unwrap_or((width, height));
     let (columns, rows) = (settings.grid.columns(), settings.grid.rows());
-    if width > LONGEST_SIDE || height > LONGEST_SIDE {
+    if width > LONGEST_SIDE || height > LONGEST_SIDE / upright.eyes {
         let reason = format!("{width}×{height} pixels; no side can be longer than {LONGEST_SIDE}");
         return Err(IngestError::Setting { name: "--size", reason });
     }
@@ -135,7 +155,7 @@ fn size(path: &Path, upright: &Upright, settings: &Settings) -> Result<(usize, u
         let fits = format!("{}x{}", near(width, columns), near(height, rows));
         return Err(IngestError::Grid { width, height, columns, rows, fits });
     }
-    Ok((width, height))
+    Ok((width, height * upright.eyes))
 }
 
 /// Number of whole GoPs in the file.

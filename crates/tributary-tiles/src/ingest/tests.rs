@@ -37,6 +37,7 @@ fn settings() -> Settings {
         size: None,
         seconds: None,
         rate: None,
+        eyes: Eyes::Left,
         any_aspect: false,
         preset: "ultrafast".to_owned(),
         jobs: None,

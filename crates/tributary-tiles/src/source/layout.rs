@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::ffprobe::{SideData, Stream};
 use super::refusal::Refusal;
-use super::{SourceError, Upright, Use, colour, container};
+use super::{Eyes, SourceError, Upright, Use, colour, container};
 
 /// The longest side of a picture, pixels.
 const LONGEST_SIDE: usize = 16_384;
@@ -43,17 +43,22 @@ pub(super) fn upright(path: &Path, stream: &Stream, of: Use) -> Result<Upright, 
         size: (width, height),
         filters: Vec::new(),
         view: None,
+        eyes: 1,
         notes: Vec::new(),
         duration_s: stream.duration_s(),
     };
     cropping(path, &upright).map_err(stored)?;
     scan(stream, &mut upright);
     colour::convert(stream, &mut upright)?.map_or(Ok(()), |refusal| Err(stored(refusal)))?;
-    view(stream, &mut upright).map_err(stored)?;
+    let eyes = match of {
+        Use::Flat => Eyes::Left,
+        Use::Sphere(eyes) => eyes,
+    };
+    views(stream, eyes, &mut upright).map_err(stored)?;
     projection(path, stream, of, &mut upright).map_err(stored)?;
     pixels(stream, &mut upright).map_err(stored)?;
     rotation(stream, &mut upright).map_err(stored)?;
-    if of == Use::Sphere {
+    if of != Use::Flat {
         squeezed(stream, &mut upright);
     }
     Ok(upright)
@@ -76,8 +81,11 @@ fn scan(stream: &Stream, upright: &mut Upright) {
     }
 }
 
-/// Takes one view of a stereo picture.
-fn view(stream: &Stream, upright: &mut Upright) -> Result<(), Refusal> {
+/// Takes one view of a stereo picture, or puts both above each other.
+fn views(stream: &Stream, eyes: Eyes, upright: &mut Upright) -> Result<(), Refusal> {
+    if eyes == Eyes::TopBottom {
+        return both(View::TopBottom, false, upright);
+    }
     let data = stream.side("Stereo 3D");
     let kind = data.and_then(|data| data.kind.as_deref());
     let mode = stream.tags.stereo_mode.as_deref();
@@ -95,10 +103,13 @@ fn view(stream: &Stream, upright: &mut Upright) -> Result<(), Refusal> {
             return Err(Refusal::new(problem, "stereo3d=LAYOUT:ml (layouts: ffmpeg -h filter=stereo3d)"));
         }
     };
-    let even = |side: usize, parts: usize| if parts > 1 { (side / parts) & !1 } else { side };
-    let (width, height) = (even(upright.size.0, crop.0), even(upright.size.1, crop.1));
     // The right eye comes first in an inverted one.
     let second = data.and_then(|data| data.inverted) == Some(1);
+    if eyes == Eyes::Both {
+        return both(view, second, upright);
+    }
+    let even = |side: usize, parts: usize| if parts > 1 { (side / parts) & !1 } else { side };
+    let (width, height) = (even(upright.size.0, crop.0), even(upright.size.1, crop.1));
     let (x, y) = match view {
         View::SideBySide if second => (upright.size.0 - width, 0),
         View::TopBottom if second => (0, upright.size.1 - height),
@@ -107,6 +118,32 @@ fn view(stream: &Stream, upright: &mut Upright) -> Result<(), Refusal> {
     upright.filters.push(format!("crop={width}:{height}:{x}:{y}"));
     upright.notes.push(format!("stereo: {view} is taken"));
     (upright.size, upright.view) = ((width, height), Some(view));
+    Ok(())
+}
+
+/// The left view above the right one.
+fn both(stored: View, inverted: bool, upright: &mut Upright) -> Result<(), Refusal> {
+    let (width, height) = upright.size;
+    let (name, parts) = match stored {
+        View::SideBySide => ("side-by-side", width),
+        View::TopBottom => ("top-bottom", height),
+    };
+    if !parts.is_multiple_of(4) {
+        let problem = format!("its {width}×{height} pixels are not two equal {name} pictures of even size");
+        return Err(Refusal::new(problem, "scale=WIDTH:HEIGHT"));
+    }
+    let filter = match (stored, inverted) {
+        (View::TopBottom, false) => None,
+        (View::TopBottom, true) => Some("stereo3d=abr:abl"),
+        (View::SideBySide, false) => Some("stereo3d=sbsl:abl"),
+        (View::SideBySide, true) => Some("stereo3d=sbsr:abl"),
+    };
+    upright.filters.extend(filter.map(str::to_owned));
+    upright.notes.push(format!("stereo: both eyes of its {name} pictures are taken"));
+    if stored == View::SideBySide {
+        upright.size = (width / 2, 2 * height);
+    }
+    upright.eyes = 2;
     Ok(())
 }
 
@@ -195,6 +232,9 @@ fn rotation(stream: &Stream, upright: &mut Upright) -> Result<(), Refusal> {
             "transpose=clock",
         )),
         Some("") => Ok(()),
+        Some(filter) if upright.eyes > 1 => {
+            Err(Refusal::new("its stereo pictures are to be turned or mirrored", filter))
+        }
         Some(filter) => {
             upright.filters.push(filter.to_owned());
             upright.notes.push(format!("turned upright ({filter})"));
@@ -230,16 +270,20 @@ fn of_matrix(dump: &str) -> Option<&'static str> {
 
 /// Stretches one eye of a panorama that was squeezed to put two eyes into one picture.
 fn squeezed(stream: &Stream, upright: &mut Upright) {
-    let ((width, height), whole) = (upright.size, stream.side("Spherical Mapping").is_some());
+    let (width, height) = (upright.size.0, upright.size.1 / upright.eyes);
+    let whole = stream.side("Spherical Mapping").is_some();
     let is = |across: usize, down: usize| (width * down).abs_diff(height * across) * 50 <= width * down;
+    let stereo = upright.eyes > 1;
     let size = match upright.view {
         Some(View::TopBottom) if is(4, 1) => (width, 2 * height),
+        None if stereo && is(4, 1) => (width, 2 * height),
         // A square eye is a whole sphere only if the file says so; else it may be a hemisphere (VR180).
         Some(View::SideBySide) if is(1, 1) && whole => (2 * width, height),
+        None if stereo && is(1, 1) && whole => (2 * width, height),
         _ => return,
     };
     upright
         .notes
         .push(format!("stereo: each eye is squeezed; {width}×{height} becomes {}×{}", size.0, size.1));
-    upright.size = size;
+    upright.size = (size.0, size.1 * upright.eyes);
 }

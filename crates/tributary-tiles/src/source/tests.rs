@@ -143,6 +143,30 @@ fn pixels_become_square() {
 }
 
 #[test]
+fn both_eyes_of_a_stereo_picture_are_put_above_each_other() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for (mode, size, eyes, filter, whole) in [
+        ("top_bottom", "64x64", Eyes::Both, None, (64, 64)),
+        ("bottom_top", "64x64", Eyes::Both, Some("stereo3d=abr:abl"), (64, 64)),
+        ("top_bottom", "64x32", Eyes::Both, None, (64, 64)),
+        ("left_right", "128x32", Eyes::Both, Some("stereo3d=sbsl:abl"), (64, 64)),
+        ("right_left", "128x32", Eyes::Both, Some("stereo3d=sbsr:abl"), (64, 64)),
+        ("mono", "64x64", Eyes::TopBottom, None, (64, 64)),
+        ("left_right", "64x64", Eyes::TopBottom, None, (64, 64)),
+    ] {
+        let path = clip(&directory, "stereo.mkv", size, &["-metadata:s:v", &format!("stereo_mode={mode}")]);
+        let upright = super::upright(&path, Use::Sphere(eyes)).expect("both eyes");
+        assert_eq!((upright.eyes, upright.view, upright.size), (2, None, whole), "{mode} {size}");
+        assert_eq!(upright.filters.first().map(String::as_str), filter, "{mode} {size}");
+        assert!(upright.notes[0].starts_with("stereo: both eyes") && works(&path, &upright), "{mode} {size}");
+    }
+    let mono = clip(&directory, "mono.mkv", "64x32", &[]);
+    assert_eq!(super::upright(&mono, Use::Sphere(Eyes::Both)).expect("one eye").eyes, 1);
+    let odd = clip(&directory, "odd.mkv", "64x62", &[]);
+    assert!(refused(&odd, Use::Sphere(Eyes::TopBottom)).contains("not two equal top-bottom pictures"));
+}
+
+#[test]
 fn one_eye_of_a_stereo_picture_is_taken() {
     let directory = tempfile::tempdir().expect("a directory");
     let stereo = |mode: &str, size: &str| {
@@ -157,7 +181,7 @@ fn one_eye_of_a_stereo_picture_is_taken() {
         ("top_bottom", "64x32", "crop=64:16:0:0", (64, 32)),
     ] {
         let path = stereo(mode, size);
-        let upright = super::upright(&path, Use::Sphere).expect("one eye");
+        let upright = super::upright(&path, Use::Sphere(Eyes::Left)).expect("one eye");
         assert_eq!((upright.filters[0].as_str(), upright.size), (crop, sphere), "{mode} {size}");
         assert!(
             upright.notes[0].starts_with("stereo: the left eye") && works(&path, &upright),
@@ -171,7 +195,7 @@ fn one_eye_of_a_stereo_picture_is_taken() {
     );
     assert_eq!(flat(&stereo("mono", "64x32")).view, None);
     for mode in ["row_interleaved_lr", "checkerboard_lr", "block_lr"] {
-        let error = refused(&stereo(mode, "64x32"), Use::Sphere);
+        let error = refused(&stereo(mode, "64x32"), Use::Sphere(Eyes::Left));
         assert!(
             error.contains("stereo in a way that is not converted") && error.contains("stereo3d="),
             "{error}"
@@ -194,7 +218,7 @@ fn only_a_whole_equirectangular_sphere_is_tiled() {
         path
     };
     let whole = spherical("whole.mp4", boxed(b"equi", &[0; 20]), None);
-    assert_eq!(upright(&whole, Use::Sphere).expect("a panorama").notes, Vec::<String>::new());
+    assert_eq!(upright(&whole, Use::Sphere(Eyes::Left)).expect("a panorama").notes, Vec::<String>::new());
     let part = [[0; 4], [0; 4], [0; 4], [0x40, 0, 0, 0], [0x40, 0, 0, 0]].concat();
     let part = spherical("part.mp4", boxed(b"equi", &part), None);
     let cube = spherical("cube.mp4", boxed(b"cbmp", &[0; 12]), None);
@@ -206,7 +230,7 @@ fn only_a_whole_equirectangular_sphere_is_tiled() {
         (&mesh, "its projection is mesh"),
         (&turned, "v360=e:e:yaw=30"),
     ] {
-        let error = refused(path, Use::Sphere);
+        let error = refused(path, Use::Sphere(Eyes::Left));
         assert!(error.contains(said) && error.contains("ffmpeg -i IN -vf v360="), "{error}");
         let note = &flat(path).notes[0];
         assert!(note.contains("spherical"), "{note}");
@@ -214,7 +238,7 @@ fn only_a_whole_equirectangular_sphere_is_tiled() {
     // Two square eyes of a whole sphere are squeezed.
     let eyes = spherical("eyes.mp4", boxed(b"equi", &[0; 20]), None);
     with_box(&eyes, &boxed(b"st3d", &[0, 0, 0, 0, 2]));
-    let eyes = upright(&eyes, Use::Sphere).expect("one eye");
+    let eyes = upright(&eyes, Use::Sphere(Eyes::Left)).expect("one eye");
     assert_eq!((eyes.size, eyes.notes.len()), ((64, 32), 2), "{eyes:?}");
 }
 

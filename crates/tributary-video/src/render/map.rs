@@ -14,7 +14,7 @@ pub(super) struct Source {
     pub x: f64,
     /// Rows from the centre of the first sample.
     pub y: f64,
-    /// The face; 0 for an equirectangular picture.
+    /// The face; 0 for an equirectangular picture, of which the left eye's is taken.
     pub face: usize,
 }
 
@@ -55,7 +55,7 @@ impl Map {
         let place = self.projection.place_of(direction);
         let (x, y) = (place.u * self.size.0 as f64, place.v * self.size.1 as f64);
         let face = match self.projection {
-            Projection::Equirectangular => 0,
+            Projection::Equirectangular | Projection::TopBottom => 0,
             Projection::Cubemap => {
                 let column = ((place.u * 3.0) as usize).min(2);
                 column + 3 * ((place.v * 2.0) as usize).min(1)
@@ -66,7 +66,7 @@ impl Map {
 
     /// Whether columns wrap: the first sample follows the last.
     pub(super) fn goes_round(&self) -> bool {
-        self.projection == Projection::Equirectangular
+        self.projection != Projection::Cubemap
     }
 
     /// A face's first column and row, and one past its last.
@@ -74,6 +74,8 @@ impl Map {
         let (width, height) = self.size;
         match self.projection {
             Projection::Equirectangular => [0, 0, width, height],
+            // The left eye's.
+            Projection::TopBottom => [0, 0, width, height / 2],
             Projection::Cubemap => {
                 let (column, row) = (face % 3, face / 3);
                 [column * width / 3, row * height / 2, (column + 1) * width / 3, (row + 1) * height / 2]

@@ -301,6 +301,6 @@ fn straight(map: &Map, block: &Block, mut corners: [Source; 4]) -> Option<[Pictu
 const POLE_ROWS: f64 = 0.025;
 
 fn pole_distance(map: &Map, corner: &Source) -> f64 {
-    let share = (corner.y + 0.5) / map.size.1 as f64;
+    let share = (corner.y + 0.5) / map.bounds(corner.face)[3] as f64;
     share.min(1.0 - share)
 }

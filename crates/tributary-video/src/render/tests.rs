@@ -44,6 +44,7 @@ fn settings(projection: Projection) -> RenderSettings {
     let panorama = match projection {
         Projection::Equirectangular => (512, 256),
         Projection::Cubemap => (384, 256),
+        Projection::TopBottom => (512, 512),
     };
     RenderSettings { projection, panorama, field: FieldOfView::default(), viewport: (120, 100) }
 }
@@ -68,7 +69,7 @@ fn every_direction_shows_its_own_shade() {
         [(0.0, 0.0, 0.0), (90.0, 20.0, 0.0), (180.0, -30.0, 10.0), (-135.0, 0.0, 90.0), (10.0, 89.0, 5.0)];
     for (yaw, pitch, roll) in views {
         let view = Orientation::from_degrees(yaw, pitch, roll);
-        for projection in [Projection::Equirectangular, Projection::Cubemap] {
+        for projection in [Projection::Equirectangular, Projection::Cubemap, Projection::TopBottom] {
             let error = worst_error(projection, view);
             // Rounding in the panorama and in the result, and the outermost half sample of a face.
             assert!(error < 2.5, "{projection:?} {view:?}: {error}");
@@ -80,10 +81,11 @@ fn every_direction_shows_its_own_shade() {
 fn neighbours_far_apart_and_any_width_are_right() {
     // In the smaller viewports eight pixels are further apart than 16-bit offsets reach.
     for (height, viewport) in [(1024, (9, 7)), (512, (19, 16)), (64, (27, 21))] {
-        for projection in [Projection::Equirectangular, Projection::Cubemap] {
+        for projection in [Projection::Equirectangular, Projection::Cubemap, Projection::TopBottom] {
             let width = match projection {
                 Projection::Equirectangular => 2 * height,
                 Projection::Cubemap => height / 2 * 3,
+                Projection::TopBottom => height,
             };
             let settings = RenderSettings { panorama: (width, height), viewport, ..settings(projection) };
             for view in [(0.0, 0.0, 0.0), (175.0, 50.0, 80.0)] {
@@ -97,7 +99,7 @@ fn neighbours_far_apart_and_any_width_are_right() {
 
 #[test]
 fn a_constant_panorama_stays_constant() {
-    for projection in [Projection::Equirectangular, Projection::Cubemap] {
+    for projection in [Projection::Equirectangular, Projection::Cubemap, Projection::TopBottom] {
         let settings = settings(projection);
         let (width, height) = settings.panorama;
         for value in [0, 1, 127, 254, 255] {
@@ -144,7 +146,7 @@ fn wrong_sizes_are_refused() {
 
 #[test]
 fn odd_and_small_sizes_are_rendered() {
-    for projection in [Projection::Equirectangular, Projection::Cubemap] {
+    for projection in [Projection::Equirectangular, Projection::Cubemap, Projection::TopBottom] {
         for (panorama, viewport) in [((13, 15), (1, 1)), ((33, 17), (17, 35)), ((640, 322), (31, 16))] {
             let settings = RenderSettings { panorama, viewport, ..settings(projection) };
             let mut renderer = Renderer::new(settings).expect("valid sizes");
@@ -161,7 +163,7 @@ proptest! {
     #[test]
     fn any_view_is_right(yaw in -180.0f64..180.0, pitch in -90.0f64..90.0, roll in -180.0f64..180.0) {
         let view = Orientation::from_degrees(yaw, pitch, roll);
-        for projection in [Projection::Equirectangular, Projection::Cubemap] {
+        for projection in [Projection::Equirectangular, Projection::Cubemap, Projection::TopBottom] {
             let error = worst_error(projection, view);
             prop_assert!(error < 2.5, "{:?}: {}", projection, error);
         }

@@ -2,7 +2,7 @@
 
 use super::stop;
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tributary_cli::{Progress, output, quantity};
 use tributary_report::{Column, Table, TableCell};
 use tributary_tiles::ingest::{self, Estimate, IngestError, Prepared, Settings, Stage, Watch};
-use tributary_tiles::{FrameRate, Record, TiledVideo};
+use tributary_tiles::{FrameRate, Record, TiledVideo, source};
 use tributary_video::metrics::psnr_db;
 use tributary_video::projection::Projection;
 use tributary_video::tiles::TileGrid;
@@ -35,19 +35,22 @@ pub(crate) struct IngestArguments {
     /// Equirectangular video: any file that ffmpeg reads
     #[arg(value_name = "VIDEO")]
     video: PathBuf,
-    /// Tiles across and down
+    /// Tiles across and down, of each eye's picture
     #[arg(long, default_value = "8x4", value_parser = grid)]
     grid: TileGrid,
     /// Quantisation parameters, from 1 (finest) to 51
     #[arg(long, value_delimiter = ',', default_value = "22,27,32,37,42")]
     qps: Vec<u8>,
+    /// Eyes to take of a stereo video, for headsets `both`; `top-bottom` is both, of a file that does not say how they are stored
+    #[arg(long, value_enum, default_value_t = Eyes::Left)]
+    eyes: Eyes,
     /// Output directory
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Seconds from the beginning [default: all]
     #[arg(long, value_parser = quantity::seconds_in(1..=86_400))]
     seconds: Option<u32>,
-    /// Scale the pictures to this size [default: as they are]
+    /// Scale the pictures, each eye's, to this size [default: as they are]
     #[arg(long, value_name = "WxH", value_parser = size)]
     size: Option<(usize, usize)>,
     /// Pictures a second, as 30 or 30000/1001; others are dropped or repeated [default: the video's]
@@ -65,6 +68,24 @@ pub(crate) struct IngestArguments {
     /// Print the result as one JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// See [`source::Eyes`].
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Eyes {
+    Left,
+    Both,
+    TopBottom,
+}
+
+impl From<Eyes> for source::Eyes {
+    fn from(eyes: Eyes) -> Self {
+        match eyes {
+            Eyes::Left => Self::Left,
+            Eyes::Both => Self::Both,
+            Eyes::TopBottom => Self::TopBottom,
+        }
+    }
 }
 
 fn grid(text: &str) -> Result<TileGrid, String> {
@@ -111,6 +132,7 @@ pub(crate) fn run(arguments: IngestArguments) -> Result<ExitCode> {
         size: arguments.size,
         seconds: arguments.seconds,
         rate: arguments.rate,
+        eyes: arguments.eyes.into(),
         any_aspect: arguments.any_aspect,
         preset: arguments.preset,
         jobs: arguments.jobs,

@@ -109,6 +109,28 @@ fn a_directory_with_something_else_is_left_alone() {
 }
 
 #[test]
+fn both_eyes_are_tiles_of_one_picture() {
+    let directory = tempfile::tempdir().expect("a directory");
+    // The pictures beside each other differ, so each eye can be told.
+    let input = "testsrc2=s=80x40:r=5:d=1,split[left][right];[right]negate[other];[left][other]hstack";
+    let output = [&CODEC[..], &["-metadata:s:v", "stereo_mode=left_right"]].concat();
+    let source = clip(&directory, "both.mkv", input, &output);
+    let both = Settings { eyes: Eyes::Both, ..settings() };
+    let video = make(&source, &both, &out(&directory)).expect("an ingest");
+    assert_eq!((video.size(), video.grid().tiles()), ((80, 80), 8));
+    assert_eq!(video.grid().projection(), Projection::TopBottom);
+    assert_eq!(video.record().notes, ["stereo: both eyes of its side-by-side pictures are taken"]);
+    let manifest = String::from_utf8(video.manifest().expect("a manifest")).expect("text");
+    assert!(manifest.contains(r#"VideoFramePackingType" value="4""#), "{manifest}");
+    let pictures = video.reference(0).expect("pictures").collect::<Result<Vec<_>, _>>().expect("pictures");
+    let luma = pictures[0].luma();
+    // The right eye's picture is the left one's negative.
+    let pairs = (0..40).flat_map(|row| luma.row(row).iter().zip(luma.row(row + 40)));
+    let error: u64 = pairs.map(|(left, right)| u64::from(left.abs_diff(255 - right))).sum();
+    assert!(error < 80 * 40 * 2, "{error}");
+}
+
+#[test]
 fn pictures_that_are_not_stored_upright_are_converted_with_a_note() {
     let directory = tempfile::tempdir().expect("a directory");
     let stereo = |name: &str, size: &str, mode: &str| {
@@ -125,6 +147,9 @@ fn pictures_that_are_not_stored_upright_are_converted_with_a_note() {
     assert_eq!((video.size(), video.source().height), ((80, 40), 80));
     assert_eq!(video.record().notes, ["stereo: the left eye of its top-bottom stereo pictures is taken"]);
     let unmarked = stereo("unmarked.mkv", "80x80", "title=none");
+    let both = Settings { eyes: Eyes::Both, ..settings() };
+    let error = refusal(&directory, &unmarked, &both).to_string();
+    assert!(error.starts_with("--eyes: the file does not say"), "{error}");
     let error = refusal(&directory, &unmarked, &settings());
     assert!(error.to_string().contains("two views, one above the other"), "{error}");
     let odd = stereo("odd.mkv", "80x40", "stereo_mode=checkerboard_lr");
