@@ -84,9 +84,10 @@ export class Stand {
     return this.browser;
   }
 
-  /** A page of a size, what it complained about, and the hosts that it asked. */
-  async page(viewport = { width: 1180, height: 900 }) {
-    const page = await this.browser.newPage({ viewport });
+  /** A page of a size, what it complained about, and the hosts that it asked; `beside` is another page of the same browser window. */
+  async page(viewport = { width: 1180, height: 900 }, beside = undefined) {
+    const context = beside?.context() ?? (await this.browser.newContext({ viewport }));
+    const page = await context.newPage();
     const [complaints, asked] = [[], new Set()];
     page.on('console', (message) => message.type() === 'error' && complaints.push(message.text()));
     page.on('pageerror', (error) => complaints.push(String(error)));

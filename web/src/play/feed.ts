@@ -9,7 +9,7 @@ export interface Video {
   rows: number;
   width: number;
   height: number;
-  projection: "equirectangular" | "cubemap";
+  projection: "equirectangular" | "cubemap" | "top-bottom";
   gop_s: number;
   gops: number;
   qps: number[];

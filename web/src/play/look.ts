@@ -1,4 +1,4 @@
-// Where the viewer looks: mouse, touch and keyboard turn the view, which follows smoothly.
+// Where the viewer looks: mouse, touch and keyboard turn the view, which follows smoothly; a turned device or headset turns it at once.
 
 /** Degrees. */
 export interface Orientation {
@@ -13,7 +13,7 @@ const LARGE_STEP = 45;
 /** The view gets within a third of what is left in this time. */
 const SMOOTH_MS = 80;
 const MOST_PITCH = 90;
-/** Time between two reports to the player. */
+/** Time between two reports to the player; of a device or headset that is turned, each picture's orientation is reported. */
 const REPORT_MS = 50;
 /** Time before the next report to a program that does not answer. */
 const AGAIN_MS = 1000;
@@ -25,18 +25,30 @@ const KEYS: Record<string, [number, number]> = {
   ArrowDown: [0, -1],
 };
 
+/** What a page asks the others when it opens. */
+const WHERE = "where";
+
+/** The same angle between -180° and 180°. */
+const wrapped = (angle: number) => angle - 360 * Math.round(angle / 360);
+
 export class Look {
   #target: Orientation = { yaw: 0, pitch: 0, roll: 0 };
   #now: Orientation = { yaw: 0, pitch: 0, roll: 0 };
+  /** The last orientation of the device or headset that turns the view. */
+  #followed: Orientation | undefined;
   #moved = 0;
   #reported = "";
-  #reportedAt = -Infinity;
+  #nextReport = 0;
   #reporting = false;
   /** Pages of one origin look the same way: those of one player, which plans for one view, and both sides of the stand. */
   readonly #others = new BroadcastChannel("look");
 
   constructor(canvas: HTMLCanvasElement) {
-    this.#others.onmessage = (event: MessageEvent<Orientation>) => (this.#target = event.data);
+    this.#others.onmessage = ({ data }: MessageEvent<Orientation | typeof WHERE>) => {
+      if (data === WHERE) this.#others.postMessage(this.#target);
+      else if (this.#followed === undefined) this.#target = data;
+    };
+    this.#others.postMessage(WHERE);
     canvas.addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.altKey || event.metaKey) return;
       if (event.key === "Home") this.ahead();
@@ -57,13 +69,36 @@ export class Look {
   /** Turns by so many degrees to the right and up. */
   turn([right, up]: [number, number], degrees: number) {
     this.#target.yaw += right * degrees;
-    this.#target.pitch = Math.max(-MOST_PITCH, Math.min(MOST_PITCH, this.#target.pitch + up * degrees));
+    if (this.#followed === undefined) {
+      this.#target.pitch = Math.max(-MOST_PITCH, Math.min(MOST_PITCH, this.#target.pitch + up * degrees));
+    }
+    this.#others.postMessage(this.#target);
+  }
+
+  /**
+   * Turns with a device or headset, whose yaw counts from the view at its first orientation. Returns the difference of the two
+   * yaws, degrees: that of the view minus that of the device.
+   */
+  follow(orientation: Orientation): number {
+    const before = this.#followed ?? orientation;
+    this.#followed = orientation;
+    this.#target = { ...orientation, yaw: this.#target.yaw + wrapped(orientation.yaw - before.yaw) };
+    this.#now = { ...this.#target };
+    this.#others.postMessage(this.#target);
+    return this.#target.yaw - orientation.yaw;
+  }
+
+  /** The device or headset turns the view no longer; the horizon becomes level again. */
+  release() {
+    this.#followed = undefined;
+    this.#target = { ...this.#target, roll: 0 };
     this.#others.postMessage(this.#target);
   }
 
   /** Looks straight ahead again, on the shortest way. */
   ahead() {
-    this.#target = { yaw: 360 * Math.round(this.#target.yaw / 360), pitch: 0, roll: 0 };
+    const { pitch, roll } = this.#followed ?? { pitch: 0, roll: 0 };
+    this.#target = { yaw: 360 * Math.round(this.#target.yaw / 360), pitch, roll };
     this.#others.postMessage(this.#target);
   }
 
@@ -73,23 +108,24 @@ export class Look {
     this.#moved = now;
     this.#now.yaw += (this.#target.yaw - this.#now.yaw) * part;
     this.#now.pitch += (this.#target.pitch - this.#now.pitch) * part;
+    this.#now.roll += wrapped(this.#target.roll - this.#now.roll) * part;
     const { yaw, pitch, roll } = this.#now;
     const round = (angle: number) => Math.round(angle * 100) / 100;
-    const look = { yaw: round(yaw - 360 * Math.round(yaw / 360)), pitch: round(pitch), roll: round(roll) };
+    const look = { yaw: round(wrapped(yaw)), pitch: round(pitch), roll: round(wrapped(roll)) };
     void this.#report(JSON.stringify(look), now);
     return look;
   }
 
   async #report(look: string, now: number) {
-    if (look === this.#reported || this.#reporting || now - this.#reportedAt < REPORT_MS) return;
+    if (look === this.#reported || this.#reporting || now < this.#nextReport) return;
     this.#reporting = true;
-    this.#reportedAt = now;
+    this.#nextReport = this.#followed === undefined ? now + REPORT_MS : now;
     try {
       const answer = await fetch("look", { method: "POST", body: look });
       if (answer.ok) this.#reported = look;
     } catch {
       // The feed says that the program is gone; this is said again afterwards.
-      this.#reportedAt = now + AGAIN_MS - REPORT_MS;
+      this.#nextReport = now + AGAIN_MS;
     }
     this.#reporting = false;
   }

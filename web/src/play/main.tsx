@@ -4,7 +4,9 @@ import { render } from "preact";
 import type { Path } from "../status";
 import { TileMap } from "../tiles";
 import { bytes, duration, mbps } from "../words";
+import { turnWithDevice } from "./device";
 import { type News, type Tile, follow } from "./feed";
+import { Headset } from "./headset";
 import { Look, type Orientation } from "./look";
 import { Player } from "./player";
 import { Sphere } from "./sphere";
@@ -124,7 +126,9 @@ function frame(page: HTMLElement) {
       <canvas tabindex="0" role="img" aria-label="the video; turn with the arrow keys, Shift for larger steps, Home looks straight ahead"></canvas>
       <p class="over" hidden></p>
       <p class="hint">Drag, or press the arrow keys. Home looks straight ahead.
-        <button type="button">Full screen</button></p>
+        <button type="button" name="full">Full screen</button>
+        <button type="button" name="device" hidden>Turn with the device</button>
+        <button type="button" name="headset" hidden>Enter VR</button></p>
     </div>
     <aside class="panel" aria-label="what arrives"></aside>`;
   const find = <T extends HTMLElement>(selector: string) => page.querySelector<T>(selector)!;
@@ -134,7 +138,7 @@ function frame(page: HTMLElement) {
     over: find(".over"),
     panel: find(".panel"),
     stage: find(".stage"),
-    full: find<HTMLButtonElement>("button"),
+    button: (name: string) => find<HTMLButtonElement>(`button[name=${name}]`),
   };
 }
 
@@ -147,7 +151,7 @@ function lacks(): string | undefined {
 }
 
 function start(page: HTMLElement) {
-  const { canvas, link, over, panel, stage, full } = frame(page);
+  const { canvas, link, over, panel, stage, button } = frame(page);
   const stop = (words: string) => {
     over.hidden = false;
     over.textContent = words;
@@ -166,6 +170,8 @@ function start(page: HTMLElement) {
   }
   const player = new Player(sphere, (tile, words) => say(`tile ${tile} ${words}`));
   const look = new Look(canvas);
+  const headset = new Headset(sphere, look, button("headset"), say);
+  turnWithDevice(look, button("device"), say, () => headset.worn);
   let stopped = false;
   const take = (message: News | Tile) => {
     if (stopped) return;
@@ -200,10 +206,11 @@ function start(page: HTMLElement) {
     if (words !== gone && words !== undefined) say(`tributary stream play does not answer (${words})`);
     gone = words;
   });
-  full.addEventListener("click", () => void stage.requestFullscreen?.().catch(() => say("no full screen here")));
+  button("full").addEventListener("click", () => void stage.requestFullscreen?.().catch(() => say("no full screen here")));
   let numbers = 0;
-  const turn = (now: number) => {
-    if (stopped) return;
+  sphere.loop((now, xr) => {
+    if (stopped) return void sphere.end();
+    if (xr !== undefined) headset.at(xr);
     const orientation = look.at(now);
     player.turn(now, orientation);
     sphere.draw(orientation);
@@ -229,9 +236,7 @@ function start(page: HTMLElement) {
       for (const [key, value] of Object.entries(data)) page.dataset[key] = String(value);
       render(<Panel player={player} look={orientation} />, panel);
     }
-    requestAnimationFrame(turn);
-  };
-  requestAnimationFrame(turn);
+  });
 }
 
 // In a frame of the stand there is only the video; the stand's page has the numbers.

@@ -116,7 +116,7 @@ export class Player {
     void panorama.paste(ready, this.#failed);
   }
 
-  /** The tile in the middle of the view. */
+  /** The tile in the middle of the view; the left eye's of two. */
   inView(look: Orientation): number {
     const near = this.#middles.map((place) => nearness(look, place));
     return near.indexOf(Math.max(...near));
@@ -127,8 +127,9 @@ export class Player {
 function middle(video: Video, tile: number): [number, number, number] {
   const u = ((tile % video.columns) + 0.5) / video.columns;
   const v = (Math.floor(tile / video.columns) + 0.5) / video.rows;
-  if (video.projection === "equirectangular") {
-    const [yaw, pitch] = [(u - 0.5) * 2 * Math.PI, (0.5 - v) * Math.PI];
+  if (video.projection !== "cubemap") {
+    const ofEye = video.projection === "top-bottom" ? (2 * v) % 1 : v;
+    const [yaw, pitch] = [(u - 0.5) * 2 * Math.PI, (0.5 - ofEye) * Math.PI];
     return [Math.sin(yaw) * Math.cos(pitch), Math.sin(pitch), Math.cos(yaw) * Math.cos(pitch)];
   }
   const [across, down] = [2 * ((u * 3) % 1) - 1, 2 * ((v * 2) % 1) - 1];

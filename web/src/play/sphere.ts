@@ -21,7 +21,8 @@ varying vec3 direction;
 void main() {
   // Right-handed here, with z behind the viewer; z is ahead in the projections.
   direction = vec3(position.xy, -position.z);
-  gl_Position = projectionMatrix * modelViewMatrix * vec4(position, 1.0);
+  // Both eyes, and a head that moves, are in the middle of the sphere.
+  gl_Position = projectionMatrix * vec4(mat3(modelViewMatrix) * position, 1.0);
 }`;
 
 // crates/tributary-video/src/projection.rs
@@ -29,6 +30,8 @@ const FRAGMENT = `
 varying vec3 direction;
 uniform sampler2D luma, blue, red;
 uniform bool cube;
+// The pictures in one above the other, and which of them is shown.
+uniform float eyes, eye;
 uniform vec2 texel;
 const float PI = 3.141592653589793;
 vec2 face(float number, float depth, float across, float down) {
@@ -36,7 +39,11 @@ vec2 face(float number, float depth, float across, float down) {
   return (vec2(mod(number, 3.0), floor(number / 3.0)) + place) / vec2(3.0, 2.0);
 }
 vec2 place(vec3 d) {
-  if (!cube) return vec2(atan(d.x, d.z) / (2.0 * PI) + 0.5, 0.5 - asin(clamp(d.y, -1.0, 1.0)) / PI);
+  if (!cube) {
+    float down = 0.5 - asin(clamp(d.y, -1.0, 1.0)) / PI;
+    float edge = eyes * texel.y;
+    return vec2(atan(d.x, d.z) / (2.0 * PI) + 0.5, (clamp(down, edge, 1.0 - edge) + eye) / eyes);
+  }
   vec3 a = abs(d);
   if (a.x >= a.y && a.x >= a.z) return d.x >= 0.0 ? face(0.0, a.x, -d.z, -d.y) : face(1.0, a.x, d.z, -d.y);
   if (a.y >= a.z) return d.y > 0.0 ? face(2.0, a.y, d.x, d.z) : face(3.0, a.y, d.x, -d.z);
@@ -80,7 +87,7 @@ export class Panorama {
       const texture = new DataTexture(samples, size.width, size.height, RedFormat);
       texture.minFilter = LinearFilter;
       texture.magFilter = LinearFilter;
-      if (video.projection === "equirectangular") texture.wrapS = RepeatWrapping;
+      if (video.projection !== "cubemap") texture.wrapS = RepeatWrapping;
       texture.unpackAlignment = 1;
       texture.needsUpdate = true;
       return { at, ...size, texture };
@@ -151,18 +158,47 @@ export class Panorama {
   }
 }
 
-/** Draws the sphere on a canvas. */
+/** What is drawn for each eye is in a layer of three.js's own for it. */
+const LEFT_EYE = 1;
+
+/** Draws the sphere on a canvas, or in a headset. */
 export class Sphere {
   readonly #renderer: WebGLRenderer;
   readonly #scene = new Scene();
   readonly #camera = new PerspectiveCamera(90, 1, 0.1, 10);
-  #shown: { panorama: Panorama; mesh: Mesh<SphereGeometry, ShaderMaterial> } | undefined;
+  #shown: { panorama: Panorama; meshes: Mesh<SphereGeometry, ShaderMaterial>[] } | undefined;
   #field: [number, number] = [110, 90];
+  /** By how much the sphere is turned around a headset, degrees to the left. */
+  heading = 0;
 
   /** Fails without WebGL 2. */
   constructor(canvas: HTMLCanvasElement) {
     this.#renderer = new WebGLRenderer({ canvas, antialias: false });
+    this.#renderer.xr.enabled = true;
+    this.#renderer.xr.setReferenceSpaceType("local");
     this.#camera.rotation.order = "YXZ";
+    this.#camera.layers.enable(LEFT_EYE);
+  }
+
+  /** Calls back before each picture of the page, or of the headset while it is used. */
+  loop(turn: (now: number, frame?: XRFrame) => void) {
+    this.#renderer.setAnimationLoop(turn);
+  }
+
+  /** Draws no more, and leaves the headset, in which nothing can be read. */
+  end() {
+    this.#renderer.setAnimationLoop(null);
+    void this.#renderer.xr.getSession()?.end();
+  }
+
+  /** Draws in the headset from now on, until its session ends. */
+  async present(session: XRSession) {
+    await this.#renderer.xr.setSession(session);
+  }
+
+  /** In which the headset's poses are, while there is a session. */
+  get space(): XRReferenceSpace | null {
+    return this.#renderer.xr.getReferenceSpace();
   }
 
   /** The longest side of a panorama, pixels. */
@@ -172,21 +208,37 @@ export class Sphere {
 
   set(video: Video, panorama: Panorama) {
     this.#field = video.field;
-    this.#shown?.mesh.geometry.dispose();
-    this.#shown?.mesh.material.dispose();
+    for (const { geometry, material } of this.#shown?.meshes ?? []) {
+      geometry.dispose();
+      material.dispose();
+    }
     this.#shown?.panorama.dispose();
     this.#scene.clear();
     const [luma, blue, red] = panorama.planes.map((plane) => ({ value: plane.texture }));
+    const cube = { value: video.projection === "cubemap" };
     const texel = { value: [1 / video.width, 1 / video.height] };
-    const uniforms = { luma, blue, red, texel, cube: { value: video.projection === "cubemap" } } as ShaderMaterial["uniforms"];
-    const material = new ShaderMaterial({ vertexShader: VERTEX, fragmentShader: FRAGMENT, uniforms, side: BackSide });
-    const mesh = new Mesh(new SphereGeometry(1, 64, 32), material);
-    this.#scene.add(mesh);
-    this.#shown = { panorama, mesh };
+    const eyes = video.projection === "top-bottom" ? 2 : 1;
+    const meshes = Array.from({ length: eyes }, (_, eye) => {
+      const uniforms = { luma, blue, red, texel, cube, eyes: { value: eyes }, eye: { value: eye } } as ShaderMaterial["uniforms"];
+      const material = new ShaderMaterial({ vertexShader: VERTEX, fragmentShader: FRAGMENT, uniforms, side: BackSide });
+      const mesh = new Mesh(new SphereGeometry(1, 64, 32), material);
+      mesh.frustumCulled = false;
+      if (eyes > 1) mesh.layers.set(LEFT_EYE + eye);
+      return mesh;
+    });
+    this.#scene.add(...meshes);
+    this.#shown = { panorama, meshes };
   }
 
   /** Draws what a viewer sees who looks there, degrees. */
   draw({ yaw, pitch, roll }: { yaw: number; pitch: number; roll: number }) {
+    const radians = Math.PI / 180;
+    if (this.#renderer.xr.isPresenting) {
+      this.#scene.rotation.y = this.heading * radians;
+      this.#renderer.render(this.#scene, this.#camera);
+      return;
+    }
+    this.#scene.rotation.y = 0;
     const canvas = this.#renderer.domElement;
     const scale = Math.min(devicePixelRatio, 2);
     const [width, height] = [canvas.clientWidth * scale, canvas.clientHeight * scale].map(Math.round) as [number, number];
@@ -198,7 +250,6 @@ export class Sphere {
     this.#camera.fov = (Math.atan(upwards) * 360) / Math.PI;
     this.#camera.aspect = width / height;
     this.#camera.updateProjectionMatrix();
-    const radians = Math.PI / 180;
     this.#camera.rotation.set(pitch * radians, -yaw * radians, -roll * radians);
     this.#renderer.render(this.#scene, this.#camera);
   }

@@ -215,12 +215,21 @@ impl Feed {
         let present = self.present();
         let mut status = serde_json::json!({
             "state": present.state["state"], "cause": present.state["cause"], "pages": self.pages(),
-            "video": present.video, "shown": present.slot, "so_far": present.so_far,
+            "video": present.video, "shown": present.slot, "so_far": present.so_far, "look": self.looking(),
         });
         if let Some(radios) = present.radios.get("radios") {
             status["radios"] = radios.clone();
         }
         status
+    }
+
+    /// Where the viewer looks, degrees; null before a page has said it.
+    fn looking(&self) -> Value {
+        // Hundredths, as pages say it.
+        let degrees = |angle: f64| (angle.to_degrees() * 100.0).round() / 100.0;
+        self.0.head.borrow().map_or(Value::Null, |Orientation { yaw, pitch, roll }| {
+            serde_json::json!({ "yaw": degrees(yaw), "pitch": degrees(pitch), "roll": degrees(roll) })
+        })
     }
 
     /// Number of pages.
@@ -374,6 +383,14 @@ mod tests {
         assert_eq!((told["news"].as_str(), told["messages"].as_u64()), (Some("skipped"), Some(10)));
         assert_eq!(news(&page.next().await)["state"], "waiting");
         assert_eq!(page.next().await[4], TILE);
+    }
+
+    #[test]
+    fn the_status_says_where_the_viewer_looks() {
+        let feed = Feed::default();
+        assert_eq!(feed.status()["look"], Value::Null);
+        feed.look(Orientation::from_degrees(90.0, -12.34, 5.0));
+        assert_eq!(feed.status()["look"], serde_json::json!({ "yaw": 90.0, "pitch": -12.34, "roll": 5.0 }));
     }
 
     #[test]
