@@ -14,8 +14,9 @@ pub use ranking::{Against, Ranking, Standing, Verdict};
 pub use source::{Source, SourceError, one as trace};
 
 use crate::demo::Progress;
-use crate::reproduce::comparison::Workload;
-use crate::reproduce::{EXPERIMENTS, Outcome, Paper, PaperError, ReproduceError, Settings, measure};
+use crate::reproduce::comparison::{Comparison, Workload};
+use crate::reproduce::own::{Given, OWN};
+use crate::reproduce::{Outcome, Paper, PaperError, ReproduceError, Settings, experiments_with, measure};
 use crate::sweep::tables::{self, TablesError};
 use std::fmt::Write as _;
 use std::io;
@@ -55,7 +56,7 @@ pub enum CompareError {
     Tables(#[from] TablesError),
 }
 
-/// Makes the runs that are missing in the directory of `settings`. Writes into it the plan, the network if it was made from traces, and the
+/// Makes the runs that are missing in the directory of `settings`, also with the caller's `own` scheduler if there is one. Writes into it the plan, the network if it was made from traces, and the
 /// tables of the runs.
 ///
 /// # Errors
@@ -63,6 +64,7 @@ pub enum CompareError {
 pub fn run(
     choice: &Choice,
     source: &Source,
+    own: Given<'_>,
     settings: &Settings,
     progress: Progress<'_>,
 ) -> Result<Outcome, CompareError> {
@@ -76,9 +78,9 @@ pub fn run(
     if let Some(text) = source.text() {
         write(source.name(), text)?;
     }
-    let plan = write("plan.toml", &choice.plan(source))?;
+    let plan = write("plan.toml", &choice.plan(source, own.is_some()))?;
     let paper = Paper::find(&plan.display().to_string())?;
-    let outcome = measure(&paper, &EXPERIMENTS, settings, progress)?;
+    let outcome = measure(&paper, &experiments_with(&[&Comparison { own }]), settings, progress)?;
     tables::write(&outcome, directory)?;
     Ok(outcome)
 }
@@ -99,12 +101,15 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The plan of the runs, in the form of a paper, over `source`.
+    /// The plan of the runs, in the form of a paper, over `source`; with a scheduler of the caller's `own` beside the others.
     #[must_use]
-    pub fn plan(&self, source: &Source) -> String {
+    pub fn plan(&self, source: &Source, own: bool) -> String {
         let (scenario, seconds) = (source.scenario(), self.seconds(source.scenario()));
-        let transports =
+        let mut transports =
             if self.transports.is_empty() { transports(scenario) } else { self.transports.clone() };
+        if own && !transports.iter().any(|name| name == OWN) {
+            transports.push(OWN.to_owned());
+        }
         let list = |values: &[String]| {
             let quoted = values.iter().map(|value| toml::Value::from(value.as_str()).to_string());
             quoted.collect::<Vec<_>>().join(", ")

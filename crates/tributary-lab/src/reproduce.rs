@@ -16,6 +16,7 @@ pub mod handoff;
 mod judge;
 pub mod matrix;
 mod network;
+pub mod own;
 pub mod ows;
 mod page;
 pub mod paper;
@@ -34,10 +35,22 @@ pub use sample::{Labels, Metric, Sample};
 
 /// The experiments that are part of the program and need no files.
 pub const EXPERIMENTS: [&dyn Experiment; 6] = [
-    &transfer::Transfer,
+    &transfer::Transfer { own: None },
     &pathways::Pathways,
     &cotag::Cotag,
     &decision_engine::DecisionEngine,
     &handoff::Handoff,
-    &comparison::Comparison,
+    &comparison::Comparison { own: None },
 ];
+
+/// Description of a run: its values other than the defaults, and its seed.
+#[must_use]
+pub fn title(cell: &Cell) -> String {
+    sample::title(&cell.labels, cell.seed)
+}
+
+/// [`EXPERIMENTS`], of which these take the places of those of the same name.
+pub fn experiments_with<'a>(others: &[&'a dyn Experiment]) -> Vec<&'a dyn Experiment> {
+    let other = |known: &'a dyn Experiment| others.iter().find(|other| other.name() == known.name());
+    EXPERIMENTS.into_iter().map(|known| other(known).copied().unwrap_or(known)).collect()
+}

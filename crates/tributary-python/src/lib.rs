@@ -16,6 +16,7 @@ mod head;
 mod names;
 mod network;
 mod options;
+mod own;
 mod playback;
 mod run;
 mod scheduler;

@@ -313,7 +313,7 @@ pub(crate) fn run_all(runs: &Bound<'_, PyAny>, jobs: Option<&Bound<'_, PyAny>>) 
     results.resize_with(runs.len(), || None);
     let (own, rust): (Vec<usize>, Vec<usize>) = (0..runs.len()).partition(|at| runs[*at].get().is_python());
     let stop = AtomicBool::new(false);
-    interruptible(py, &stop, || {
+    interruptible(py, &stop, &|_| Ok(()), || {
         let goes_on = || !stop.load(Ordering::Relaxed);
         let watch = |_: f64| if goes_on() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
         let one = |_, at: &usize| runs[*at].get().go(&Own::default(), &mut { watch });
@@ -338,11 +338,12 @@ pub(crate) fn at_once(jobs: Option<&Bound<'_, PyAny>>) -> PyResult<Option<NonZer
     Ok(jobs.and_then(|jobs| NonZeroUsize::new(jobs as usize)))
 }
 
-/// Does work without the interpreter's lock on another thread, while this one looks for signals. On one, `stop` is set, and the
-/// exception is the result once the work has ended.
+/// Does work without the interpreter's lock on another thread, while this one looks for signals. On one, `stop` is set, and `interrupt`
+/// called again and again; the exception is the result once the work has ended.
 pub(crate) fn interruptible<T: Send>(
     py: Python<'_>,
     stop: &AtomicBool,
+    interrupt: &(dyn Fn(Python<'_>) -> PyResult<()> + Sync),
     work: impl FnOnce() -> T + Send,
 ) -> PyResult<T> {
     let caller = std::thread::current();
@@ -359,6 +360,8 @@ pub(crate) fn interruptible<T: Send>(
                 if signalled.is_ok() {
                     signalled = Python::attach(|py| py.check_signals());
                     stop.fetch_or(signalled.is_err(), Ordering::Relaxed);
+                } else if let Err(error) = Python::attach(interrupt) {
+                    signalled = Err(error);
                 }
             }
             worker.join()

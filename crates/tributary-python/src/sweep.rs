@@ -3,8 +3,10 @@
 use crate::errors::{not_compared, not_reproduced, not_written, refused, unusable};
 use crate::network::Network;
 use crate::options::{Argument, Options};
+use crate::own::Class;
 use crate::run::{at_once, interruptible};
 use crate::table::Table;
+use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicBool, Ordering};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -13,8 +15,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tributary_lab::World;
 use tributary_lab::compare::{self as comparison, Against, Choice, SEEDS, Standing, Verdict};
-use tributary_lab::reproduce::comparison::Workload;
-use tributary_lab::reproduce::{EXPERIMENTS, Outcome, Paper, Selection, Settings, measure};
+use tributary_lab::reproduce::comparison::{Comparison, Workload};
+use tributary_lab::reproduce::own::{Given, OWN, OwnScheduler};
+use tributary_lab::reproduce::transfer::Transfer;
+use tributary_lab::reproduce::{Outcome, Paper, Selection, Settings, experiments_with, measure};
 use tributary_lab::store::{Shard, Tally};
 use tributary_lab::sweep::frame::Column;
 use tributary_lab::sweep::{Frame, tables};
@@ -94,6 +98,8 @@ impl Sweep {
 ///     Refuse a plan with more runs; default 100000.
 /// progress : callable, optional
 ///     Called after each run with the share that is done, 0 to 1, and the run's title. An exception of it ends the sweep.
+/// scheduler : tuple, optional
+///     A class of schedulers for the transport ``mptcp/own``, its name, and a text that changes with what it does.
 ///
 /// Raises
 /// ------
@@ -108,14 +114,16 @@ impl Sweep {
 #[pyfunction]
 #[pyo3(
     signature = (plan, out, **options),
-    text_signature = "(plan, out, *, shard='1/1', merge=(), jobs=None, quick=False, held_back=False, limit=None, progress=None)"
+    text_signature = "(plan, out, *, shard='1/1', merge=(), jobs=None, quick=False, held_back=False, limit=None, progress=None, \
+                      scheduler=None)"
 )]
 pub(crate) fn sweep(
     plan: &Bound<'_, PyAny>,
     out: PathBuf,
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Sweep> {
-    const ARGUMENTS: [&str; 7] = ["shard", "merge", "jobs", "quick", "held_back", "limit", "progress"];
+    const ARGUMENTS: [&str; 8] =
+        ["shard", "merge", "jobs", "quick", "held_back", "limit", "progress", "scheduler"];
     let options = Options::new("sweep", &ARGUMENTS, options)?;
     let name: PathBuf =
         plan.extract().map_err(|_| Argument("plan", plan).wrong_type("a file, or the name of a paper"))?;
@@ -133,8 +141,16 @@ pub(crate) fn sweep(
     };
     let merge = options.texts("merge", "a list of directories")?.into_iter().map(PathBuf::from).collect();
     let settings = Settings { selection, shard, merge, ..settings };
-    let measured = watched(plan.py(), &options, &settings, |progress| {
-        measure(&paper, &EXPERIMENTS, &settings, progress)
+    let own = Class::of(&options, &settings.stop)?;
+    if own.is_some() && !paper.matrix.iter().any(|matrix| matrix.transports.iter().any(|name| name == OWN)) {
+        let text =
+            format!("scheduler: the plan does not use it; add \"{OWN}\" to the transports of a matrix");
+        return Err(PyValueError::new_err(text));
+    }
+    let (transfer, comparison) = (Transfer { own: given(&own) }, Comparison { own: given(&own) });
+    let experiments = experiments_with(&[&transfer, &comparison]);
+    let measured = watched(plan.py(), (&options, &own), &settings, |progress| {
+        measure(&paper, &experiments, &settings, progress)
     })?;
     let outcome = measured.map_err(not_reproduced)?;
     tables::write(&outcome, &settings.directory).map_err(not_written)?;
@@ -145,16 +161,22 @@ fn settings(directory: PathBuf, options: &Options<'_>) -> PyResult<Settings> {
     std::fs::create_dir_all(&directory).map_err(|error| {
         unusable(std::io::Error::new(error.kind(), format!("{}: {error}", directory.display())))
     })?;
-    let jobs = at_once(options.any("jobs")?.as_ref())?;
+    // Runs with a scheduler in Python would wait for each other, because the interpreter executes one thread at a time.
+    let one = options.any("scheduler")?.and(NonZeroUsize::new(1));
+    let jobs = at_once(options.any("jobs")?.as_ref())?.or(one);
     let command = "import tributary".to_owned();
     let selection = Selection { world: World::Sim, ..Selection::default() };
     Ok(Settings { selection, directory, resume: true, jobs, command, ..Settings::default() })
 }
 
-/// Does the runs on another thread. A signal, and an exception of `progress`, stop them.
+fn given(own: &Option<Class>) -> Given<'_> {
+    own.as_ref().map(|own| own as &dyn OwnScheduler)
+}
+
+/// Does the runs on another thread. A signal, and an exception of `progress` or of a scheduler in Python, stop them.
 fn watched<T: Send>(
     py: Python<'_>,
-    options: &Options<'_>,
+    (options, own): (&Options<'_>, &Option<Class>),
     settings: &Settings,
     work: impl FnOnce(&mut dyn FnMut(f64, &str)) -> T + Send,
 ) -> PyResult<T> {
@@ -165,7 +187,8 @@ fn watched<T: Send>(
     let callback = callback.map(Bound::unbind);
     let mut raised = Ok(());
     let over: Arc<AtomicBool> = settings.stop.clone();
-    let done = interruptible(py, &over, || {
+    let interrupt = |py: Python<'_>| own.as_ref().map_or(Ok(()), |own| own.interrupt(py));
+    let done = interruptible(py, &over, &interrupt, || {
         work(&mut |share, title| {
             if let (Some(callback), Ok(())) = (&callback, &raised) {
                 raised = Python::attach(|py| callback.call1(py, (share, title)).map(|_| ()));
@@ -173,7 +196,8 @@ fn watched<T: Send>(
             }
         })
     })?;
-    raised.map(|()| done)
+    raised?;
+    own.as_ref().and_then(Class::failed).map_or(Ok(done), Err)
 }
 
 /// Transports ranked over one network.
@@ -211,43 +235,22 @@ impl Ranking {
     }
 }
 
-/// Ranks every transport over a network: each path alone, MPTCP and sessions with every scheduler, multipath QUIC.
+/// Ranks every transport over a network.
 ///
-/// The runs and the verdicts are those of ``tributary-lab compare``.
+/// Its arguments are those of ``tributary.compare``, with the scheduler as a class, its name, and a text that changes with what it does.
 ///
-/// Parameters
-/// ----------
-/// network : Network, str or list of str
-///     The network, or what :class:`Network` takes, such as the traces of two radios.
-/// workload : {'bulk', 'tiles', 'dash', 'messages', 'objects'}, optional
-///     What is sent; default ``bulk``.
-/// seeds : int, optional
-///     Seeds of every transport, 2 to 999; default 10.
-/// seconds : int, optional
-///     Seconds of each run; default the network's length over the number of seeds, 15 to 30.
-/// congestion : str, optional
-///     Congestion control of every subflow; default ``cubic``.
-/// transports : iterable of str, optional
-///     These instead of all of :func:`transports`.
-/// out : str or os.PathLike, optional
-///     Directory for the plan, the finished runs and their tables, from which a comparison continues; default none is kept.
-/// jobs, progress : optional
-///     As of :func:`sweep`.
-///
-/// Examples
+/// See Also
 /// --------
-/// >>> ranking = tributary.compare("los", transports=["tcp:wifi", "session/fbdt"], seeds=2, seconds=3)
-/// >>> ranking.table["transport"][0]
-/// 'session/fbdt'
+/// tributary.compare : The same with a class alone.
 #[pyfunction]
 #[pyo3(
     signature = (network, **options),
     text_signature = "(network, *, workload='bulk', seeds=10, seconds=None, congestion='cubic', transports=(), out=None, \
-                      jobs=None, progress=None)"
+                      jobs=None, progress=None, scheduler=None)"
 )]
 pub(crate) fn compare(network: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Ranking> {
-    const ARGUMENTS: [&str; 8] =
-        ["workload", "seeds", "seconds", "congestion", "transports", "out", "jobs", "progress"];
+    const ARGUMENTS: [&str; 9] =
+        ["workload", "seeds", "seconds", "congestion", "transports", "out", "jobs", "progress", "scheduler"];
     let options = Options::new("compare", &ARGUMENTS, options)?;
     let source = Network::of(&Argument("network", network), None)?;
     let workload = options.text("workload", "a str such as 'bulk'")?.map_or(Ok(Workload::Bulk), |name| {
@@ -269,8 +272,9 @@ pub(crate) fn compare(network: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyD
         }
     };
     let settings = settings(out, &options)?;
-    let compared = watched(network.py(), &options, &settings, |progress| {
-        comparison::run(&choice, &source, &settings, progress)
+    let own = Class::of(&options, &settings.stop)?;
+    let compared = watched(network.py(), (&options, &own), &settings, |progress| {
+        comparison::run(&choice, &source, given(&own), &settings, progress)
     })?;
     let outcome = compared.map_err(not_compared)?;
     let ranking = comparison::Ranking::new(&outcome, workload);

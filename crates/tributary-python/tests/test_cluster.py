@@ -41,7 +41,7 @@ def test_a_killed_worker_loses_no_finished_run(tmp_path):
                 killed[victim] = set(finished(out))
                 os.kill(victim, signal.SIGKILL)
 
-        swept = tributary.sweep(plan, out, scheduler=cluster.scheduler_address, shards=6, progress=kill_one)
+        swept = tributary.sweep(plan, out, cluster=cluster.scheduler_address, shards=6, progress=kill_one)
     (before,) = killed.values()
     made = finished(out)
     assert 0 < len(before) < RUNS
@@ -54,16 +54,18 @@ def test_the_same_runs_as_without_a_cluster(tmp_path):
     plan = tmp_path / "plan.toml"
     plan.write_text(PLAN.replace(f"1-{RUNS}", "1-4").replace("seconds = 8", "seconds = 2"))
     here = tributary.sweep(plan, tmp_path / "here").runs.to_pydict()
-    there = tributary.sweep(plan, tmp_path / "there", scheduler="local", shards=2).runs.to_pydict()
+    there = tributary.sweep(plan, tmp_path / "there", cluster="local", shards=2).runs.to_pydict()
     assert here == there
 
 
 def test_what_is_not_possible_is_named(tmp_path):
     plan = tmp_path / "plan.toml"
     plan.write_text(PLAN)
-    with pytest.raises(OSError, match=r"scheduler: nothing answers at tcp://127\.0\.0\.1:9"):
-        tributary.sweep(plan, tmp_path, scheduler="tcp://127.0.0.1:9")
+    with pytest.raises(OSError, match=r"cluster: nothing answers at tcp://127\.0\.0\.1:9"):
+        tributary.sweep(plan, tmp_path, cluster="tcp://127.0.0.1:9")
     with pytest.raises(ValueError, match="shards: a setting of a cluster"):
         tributary.sweep(plan, tmp_path, shards=3)
     with pytest.raises(ValueError, match="shard and jobs are settings of one machine"):
-        tributary.sweep(plan, tmp_path, scheduler="local", shard="1/2")
+        tributary.sweep(plan, tmp_path, cluster="local", shard="1/2")
+    with pytest.raises(TypeError, match=r"A cluster's address is cluster='tcp://127\.0\.0\.1:9'"):
+        tributary.sweep(plan, tmp_path, scheduler="tcp://127.0.0.1:9")

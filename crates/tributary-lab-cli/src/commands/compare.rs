@@ -31,7 +31,7 @@ use tributary_lab::reproduce::{Selection, Settings};
 pub(crate) struct CompareArguments {
     /// A scenario (its name, or a .toml file), or the traces of the paths
     #[arg(required = true, value_name = "TRACE_OR_SCENARIO")]
-    network: Vec<String>,
+    pub(crate) network: Vec<String>,
     /// What is sent: bulk, tiles (360° video), dash, messages or objects
     #[arg(long, default_value = "bulk")]
     workload: Workload,
@@ -88,7 +88,8 @@ pub(crate) fn run(arguments: &CompareArguments) -> Result<ExitCode> {
         ..Settings::default()
     };
     let mut progress = Progress::new();
-    let outcome = compare::run(&choice, &source, &settings, &mut |share, text| progress.at(share, text))?;
+    let outcome =
+        compare::run(&choice, &source, None, &settings, &mut |share, text| progress.at(share, text))?;
     progress.end();
     let ranking = Ranking::new(&outcome, choice.workload);
     let page = Page::new(&ranking, &outcome, source.scenario());

@@ -2,6 +2,7 @@
 //! single path and against MPTCP, from the interval of the differences seed by seed.
 
 use crate::reproduce::comparison::Workload;
+use crate::reproduce::own::OWN;
 use crate::reproduce::{Outcome, Sample};
 use crate::transport::label;
 use serde::Serialize;
@@ -344,6 +345,7 @@ fn standing(name: &str, samples: &[&Sample], measure: Measure, singles: usize) -
         }
         Ok(transport @ TransportName::Mptcp { .. }) => (label(transport), Tone::Rival),
         Ok(transport) => (label(transport), Tone::Peer),
+        Err(_) if name == OWN => ("MPTCP with a scheduler of your own".to_owned(), Tone::Peer),
         Err(_) => (name.to_owned(), Tone::Peer),
     };
     Standing {

@@ -143,7 +143,7 @@ fn a_plan_is_a_paper_with_every_transport() {
         transports: Vec::new(),
     };
     std::fs::write(directory.path().join(source.name()), source.text().unwrap()).unwrap();
-    let plan = written(directory.path(), "plan.toml", choice.plan(&source));
+    let plan = written(directory.path(), "plan.toml", choice.plan(&source, false));
     let paper = Paper::find(&plan).unwrap();
     let cells = paper.cells(&Selection { world: World::Sim, ..Selection::default() }).unwrap();
     let names = transports(source.scenario());
@@ -153,7 +153,7 @@ fn a_plan_is_a_paper_with_every_transport() {
         assert!(names.iter().any(|known| known == name), "{names:?}");
     }
     use crate::reproduce::{Experiment, comparison::Comparison};
-    cells.iter().for_each(|cell| Comparison.check(cell).unwrap());
+    cells.iter().for_each(|cell| Comparison::default().check(cell).unwrap());
 }
 
 /// An outcome with these goodputs, one for each seed.

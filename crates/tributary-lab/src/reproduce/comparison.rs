@@ -6,6 +6,7 @@
 //! the transport decides their quality. Not here: which transports, the ranking ([`crate::compare`]). Simulator only.
 
 use super::matrix::{Cell, CellError, failed, number};
+use super::own::{self, Given};
 use super::ows::elsewhere::{self, Elsewhere};
 use super::runner::Experiment;
 use super::sample::{Metric, Sample};
@@ -124,7 +125,10 @@ impl FromStr for Workload {
 
 /// The experiment.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Comparison;
+pub struct Comparison<'a> {
+    /// The scheduler of the transport [`own::OWN`].
+    pub own: Given<'a>,
+}
 
 /// Settings of a cell.
 struct Setting {
@@ -136,7 +140,7 @@ struct Setting {
     capacity: f64,
 }
 
-impl Experiment for Comparison {
+impl Experiment for Comparison<'_> {
     fn name(&self) -> &'static str {
         "comparison"
     }
@@ -146,12 +150,13 @@ impl Experiment for Comparison {
     }
 
     fn identity(&self, cell: &Cell) -> String {
-        match setting(cell) {
+        match setting(cell, self.own) {
             // By the network's contents, so that results move with a file and do not outlive a change of it.
             Ok(Setting { workload, network, transport, congestion, capacity }) => {
                 let models = model_version(&transport.to_string());
+                let own = own::identity(self.own, cell);
                 format!(
-                    "{VERSION} models {models} {workload} {transport} {congestion} {capacity} {network:?}"
+                    "{VERSION} models {models} {workload} {transport} {congestion} {capacity} {network:?}{own}"
                 )
             }
             Err(_) => cell.identity(),
@@ -159,14 +164,14 @@ impl Experiment for Comparison {
     }
 
     fn check(&self, cell: &Cell) -> Result<(), CellError> {
-        setting(cell)?.run().check().map_err(failed)
+        own::check(self.own, cell, &setting(cell, self.own)?.run())
     }
 
     fn measure(&self, cell: &Cell) -> Result<Sample, CellError> {
-        let setting = setting(cell)?;
+        let setting = setting(cell, self.own)?;
         match setting.workload {
-            Workload::Bulk | Workload::Messages | Workload::Objects => setting.transfer(),
-            Workload::Dash => setting.dash(),
+            Workload::Bulk | Workload::Messages | Workload::Objects => setting.transfer(cell, self.own),
+            Workload::Dash => setting.dash(cell, self.own),
             Workload::Tiles => {
                 let watched = Elsewhere {
                     transport: &setting.transport.to_string(),
@@ -188,7 +193,7 @@ pub fn capacity(scenario: &Scenario) -> f64 {
     (0..scenario.paths.len()).map(bytes).sum::<f64>() * 8.0 / scenario.duration.as_secs_f64()
 }
 
-fn setting(cell: &Cell) -> Result<Setting, CellError> {
+fn setting(cell: &Cell, given: Given<'_>) -> Result<Setting, CellError> {
     if cell.world == World::Emu {
         return Err(failed("this comparison runs in the simulator: leave out --world emu"));
     }
@@ -205,8 +210,10 @@ fn setting(cell: &Cell) -> Result<Setting, CellError> {
             "`absent` is not modelled for DASH: use `dead` in the scenario, or another workload",
         ));
     }
-    let transport = TransportName::find(cell.label("transport"), cell.scheduler(), &network.path_names())
-        .map_err(failed)?;
+    let transport = own::transport(given, cell, &network.path_names())?;
+    if workload == Workload::Tiles && cell.label("transport") == own::OWN {
+        return Err(failed("tiles take a scheduler by name only: leave yours out, or take another workload"));
+    }
     let network = cell.queue()?.of(network);
     Ok(Setting { workload, network, transport, congestion: cell.label("congestion").to_owned(), capacity })
 }
@@ -247,9 +254,9 @@ impl Setting {
         }
     }
 
-    fn transfer(&self) -> Result<Sample, CellError> {
+    fn transfer(&self, cell: &Cell, given: Given<'_>) -> Result<Sample, CellError> {
         let simulation = Simulation::new(self.run(), Queue::Scenario);
-        let (result, outcome) = simulation.run().map_err(failed)?;
+        let (result, outcome) = own::simulate(given, cell, |own, watch| simulation.run_watched(own, watch))?;
         let mut sample = Sample { event_log_hash: Some(result.virtual_time.hash), ..Sample::default() };
         sample.set("silence", result.longest_silence_ms);
         sample.set("sent_again", result.duplicates_percent);
@@ -270,7 +277,7 @@ impl Setting {
         Ok(sample)
     }
 
-    fn dash(&self) -> Result<Sample, CellError> {
+    fn dash(&self, cell: &Cell, given: Given<'_>) -> Result<Sample, CellError> {
         let rate = |share: f64| Bitrate::from_bps((self.capacity * share) as u64 + (share * 1e3) as u64 + 1);
         let ladder = Ladder::new(SEGMENT, LADDER.map(rate).to_vec()).map_err(failed)?;
         let highest = ladder.bitrate(ladder.top()) / 1e6;
@@ -286,7 +293,7 @@ impl Setting {
             from: Instant::ZERO + BEFORE,
             control: Control::None,
         };
-        let outcome = self.run().run_dash(&spec).map_err(failed)?;
+        let outcome = own::simulate(given, cell, |own, watch| self.run().run_dash_own(&spec, own, watch))?;
         let mut sample =
             Sample { event_log_hash: Some(format!("{:016x}", outcome.hash)), ..Sample::default() };
         let whole = self.network.duration.saturating_sub(BEFORE).as_secs_f64();

@@ -2,6 +2,7 @@
 
 use super::expression::Statistic;
 use super::matrix::{Cell, CellError, Work, failed};
+use super::own::{self, Given};
 use super::runner::Experiment;
 use super::sample::{Metric, Sample};
 use crate::cell::Run;
@@ -71,9 +72,12 @@ pub const METRICS: [Metric; 28] = [
 
 /// A bulk transfer.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Transfer;
+pub struct Transfer<'a> {
+    /// The scheduler of the transport [`own::OWN`].
+    pub own: Given<'a>,
+}
 
-impl Experiment for Transfer {
+impl Experiment for Transfer<'_> {
     fn name(&self) -> &'static str {
         "transfer"
     }
@@ -83,31 +87,30 @@ impl Experiment for Transfer {
     }
 
     fn identity(&self, cell: &Cell) -> String {
-        match (cell.world, simulation(cell)) {
-            (World::Sim, Ok(simulation)) => simulation.identity(),
+        match (cell.world, simulation(cell, self.own)) {
+            (World::Sim, Ok(simulation)) => simulation.identity() + &own::identity(self.own, cell),
             _ => cell.identity(),
         }
     }
 
     fn check(&self, cell: &Cell) -> Result<(), CellError> {
         match cell.world {
-            World::Sim => simulation(cell)?.cell.check().map_err(failed),
+            World::Sim => own::check(self.own, cell, &simulation(cell, self.own)?.cell),
             World::Emu => emulation(cell).map(|_| ()),
         }
     }
 
     fn measure(&self, cell: &Cell) -> Result<Sample, CellError> {
         match cell.world {
-            World::Sim => simulated(cell),
+            World::Sim => simulated(cell, self.own),
             World::Emu => emulated(cell),
         }
     }
 }
 
-fn simulation(cell: &Cell) -> Result<Simulation, CellError> {
+fn simulation(cell: &Cell, given: Given<'_>) -> Result<Simulation, CellError> {
     let scenario = cell.network()?;
-    let transport = TransportName::find(cell.label("transport"), cell.scheduler(), &scenario.path_names())
-        .map_err(failed)?;
+    let transport = own::transport(given, cell, &scenario.path_names())?;
     let own = Some(&scenario.run.workloads).filter(|own| cell.workload == Work::Scenario && !own.is_empty());
     let mut workloads = own.cloned().unwrap_or_else(|| vec![WorkloadSpec::Bulk { size: None }]);
     if cell.messages {
@@ -152,9 +155,9 @@ fn share(sample: &mut Sample, scenario: &Scenario, links: &BTreeMap<String, Vec<
     sample.set("share", first.filter(|_| all > 0.0).map(|first| 100.0 * first / all));
 }
 
-fn simulated(cell: &Cell) -> Result<Sample, CellError> {
-    let simulation = simulation(cell)?;
-    let (result, outcome) = simulation.run().map_err(failed)?;
+fn simulated(cell: &Cell, given: Given<'_>) -> Result<Sample, CellError> {
+    let simulation = simulation(cell, given)?;
+    let (result, outcome) = own::simulate(given, cell, |own, watch| simulation.run_watched(own, watch))?;
     let mut sample = Sample::default();
     delivery(&mut sample, result.goodput.as_ref(), &result.silences);
     sample.set("silence", result.longest_silence_ms);
@@ -192,8 +195,7 @@ fn simulated(cell: &Cell) -> Result<Sample, CellError> {
 
 fn emulation(cell: &Cell) -> Result<Run, CellError> {
     let scenario = cell.network()?;
-    let name = TransportName::find(cell.label("transport"), cell.scheduler(), &scenario.path_names());
-    let transport = name.map_err(failed)?;
+    let transport = own::transport(None, cell, &scenario.path_names())?;
     let unused = cell.scheduler().filter(|name| !transport.is_scheduled_by(name));
     if let Some(value) = unused.or(transport.scheduler().filter(|_| !is_on_sockets(&transport))) {
         let expected = "sockets have schedulers for the transport `session` only".to_owned();

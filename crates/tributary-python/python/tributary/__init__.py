@@ -11,7 +11,7 @@ True
 """
 
 from ._algorithms import BitrateRule, CongestionController, Scheduler
-from ._cluster import sweep
+from ._cluster import compare, sweep
 from ._native import (
     Ack,
     Allocation,
@@ -39,7 +39,6 @@ from ._native import (
     allocate,
     allocators,
     bitrate_rules,
-    compare,
     congestion_controls,
     play,
     run,

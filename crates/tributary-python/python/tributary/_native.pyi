@@ -296,6 +296,7 @@ def sweep(
     held_back: bool = False,
     limit: int | None = None,
     progress: _Progress | None = None,
+    scheduler: tuple[type, str, str] | None = None,
 ) -> Sweep: ...
 
 @final
@@ -323,6 +324,7 @@ def compare(
     out: _Path | None = None,
     jobs: int | None = None,
     progress: _Progress | None = None,
+    scheduler: tuple[type, str, str] | None = None,
 ) -> Ranking: ...
 
 @final

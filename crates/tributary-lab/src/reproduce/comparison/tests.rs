@@ -33,8 +33,9 @@ fn every_workload_is_measured_over_every_kind_of_transport() {
     ] {
         let transports = "\"a\", \"quic:b\", \"mptcp\", \"mpquic\", \"session/fbdt\"";
         for cell in cells(directory.path(), workload, "", transports).iter().filter(|cell| cell.seed == 1) {
-            Comparison.check(cell).unwrap();
-            let sample = Comparison.measure(cell).unwrap_or_else(|error| panic!("{workload}: {error}"));
+            Comparison::default().check(cell).unwrap();
+            let sample =
+                Comparison::default().measure(cell).unwrap_or_else(|error| panic!("{workload}: {error}"));
             for metric in &metrics {
                 let told = format!("{workload} over {}: {metric}", cell.label("transport"));
                 let values = sample.metrics.get(*metric).unwrap_or_else(|| panic!("{told}: {sample:?}"));
@@ -49,8 +50,8 @@ fn seeds_begin_at_different_times_of_a_long_network() {
     let directory = tempfile::tempdir().unwrap();
     let of = |within: &str| -> Vec<(f64, String)> {
         let cells = cells(directory.path(), "bulk", within, "\"a\"");
-        let goodput = |cell: &Cell| Comparison.measure(cell).unwrap().metrics["goodput"][0];
-        cells.iter().map(|cell| (goodput(cell), Comparison.identity(cell))).collect()
+        let goodput = |cell: &Cell| Comparison::default().measure(cell).unwrap().metrics["goodput"][0];
+        cells.iter().map(|cell| (goodput(cell), Comparison::default().identity(cell))).collect()
     };
     let same = of("");
     assert!((same[0].0 - same[1].0).abs() < 0.01 && same[0].0 < 4.0, "{same:?}");
@@ -63,7 +64,7 @@ fn seeds_begin_at_different_times_of_a_long_network() {
 #[test]
 fn what_cannot_run_is_refused_with_the_way_out() {
     let directory = tempfile::tempdir().unwrap();
-    let refused = |cell: &Cell| Comparison.check(cell).unwrap_err().to_string();
+    let refused = |cell: &Cell| Comparison::default().check(cell).unwrap_err().to_string();
     let mut cell = cells(directory.path(), "bulk", "", "\"a\"").remove(0);
     cell.labels.insert("workload".to_owned(), "bulg".to_owned());
     assert!(refused(&cell).contains("`bulg`; known: bulk, tiles"), "{}", refused(&cell));

@@ -34,7 +34,7 @@ fn the_axis_inner_is_the_congestion_control_inside_a_session_and_of_quic_alone()
         assert_eq!((run.congestion.as_str(), run.inner_quic.as_deref()), (congestion, Some("cubic")));
     }
     for cell in cells(World::Sim) {
-        let run = simulation(&cell).unwrap().cell;
+        let run = simulation(&cell, None).unwrap().cell;
         let wanted =
             if run.transport.is_quic() { ("quic-cubic", None) } else { ("reno", Some("quic-cubic")) };
         assert_eq!((run.congestion.as_str(), run.options.inner_quic.as_deref()), wanted);
