@@ -1,16 +1,19 @@
-//! Checks of the repository: `cargo xtask tidy [--fast]` checks the project's rules.
+//! Checks of the repository: `cargo xtask tidy [--fast]` checks the project's rules, `cargo xtask book` makes the documents a book.
 //!
 //! Not a build system: building, testing and set-up are `make test`, `make demo` and `scripts/`.
 
+mod book;
 mod tidy;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask tidy [--fast]
+       cargo xtask book
 
 tidy    formatting, clippy, rustdoc, and the rules of CONTRIBUTING.md
---fast  leave out clippy and rustdoc (a few seconds)";
+--fast  leave out clippy and rustdoc (a few seconds)
+book    the documents as HTML pages in target/book";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -18,6 +21,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.as_slice() {
         ["tidy"] => tidy::run(tidy::Depth::Full),
         ["tidy", "--fast"] => tidy::run(tidy::Depth::Fast),
+        ["book"] => book::run(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

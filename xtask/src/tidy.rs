@@ -12,7 +12,8 @@ use std::time::Instant;
 
 use anyhow::Result;
 use finding::Severity;
-use project::Project;
+pub use project::{Project, SourceFile};
+pub use rules::{anchors, resolve};
 
 /// Extent of the check.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -21,6 +22,13 @@ pub enum Depth {
     Full,
     /// All checks that need no compilation.
     Fast,
+}
+
+/// Prints the links of documents that lead nowhere. True if there are none.
+pub fn links_lead_somewhere(project: &Project) -> bool {
+    let findings = rules::links(project);
+    findings.iter().for_each(|finding| println!("{}", finding.line_for("links")));
+    findings.is_empty()
 }
 
 /// Runs the checks and prints their findings. True when nothing failed.

@@ -21,6 +21,7 @@ mod waiting;
 
 use super::finding::Finding;
 use super::project::Project;
+pub use links::{anchors, resolve};
 
 /// A named check over the whole project.
 pub struct Rule {
@@ -28,6 +29,11 @@ pub struct Rule {
     pub name: &'static str,
     /// Returns the violations.
     pub check: fn(&Project) -> Vec<Finding>,
+}
+
+/// The rule `links` alone.
+pub fn links(project: &Project) -> Vec<Finding> {
+    links::check(project)
 }
 
 /// All rules, in the order of the report.
