@@ -1,33 +1,100 @@
-"""Measures what the package costs: ``python -m tributary.measure --program target/debug/tributary-lab [--page docs/guide/python.md]``.
+"""Measures the package: ``python -m tributary.measure --program target/debug/tributary-lab [--page docs/guide/python.md]``.
 
-Two ratios, each of times taken in turn in the same run: a sweep by the package and by the program, and a scheduler in Python and the same
-in Rust. With ``--page`` the table is written beside the page.
+Four ratios, each of times taken in turn: a sweep by the package and by the program, a scheduler in Python and the same in Rust, and sweeps
+on a cluster of two workers and of one. For each ratio its median over the rounds, an interval and a verdict on its bound. With ``--page``
+the table is written beside the page.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tributary
 from tributary import Scheduler, Subflow, Window
 
+# Runs of about the same cost, so that shards of the same number of runs are of the same size.
 _PLAN = """
-name = "overhead"
+name = "measure"
 world = "sim"
 [[matrix]]
 world = "sim"
-scenarios = ["mobility", "los"]
-transports = ["wifi", "mptcp", "fbdt"]
-seeds = ["1-4"]
+scenarios = ["mobility"]
+transports = [{transports}]
+seeds = ["1-{seeds}"]
 seconds = {seconds}
 """
+# Fewer rounds give no interval of 95 % for a median.
+_LEAST_ROUNDS = 6
+_WORKERS = 2
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Times of two things in each round, and the bound of a ratio of them."""
+
+    name: str
+    beside: str
+    times: list[tuple[float, float]]
+    at_most: float | None = None
+    at_least: float | None = None
+    inverse: bool = False
+
+    def ratios(self) -> list[float]:
+        """Ascending: time by the other's time; with `inverse` the other way round."""
+        return sorted(two / one if self.inverse else one / two for one, two in self.times)
+
+    def interval(self) -> tuple[float, float]:
+        """Of the median, at least 95 %, without assumptions on the distribution: order statistics."""
+        ratios = self.ratios()
+        return interval(ratios)
+
+    def verdict(self) -> str:
+        """Whether the whole interval satisfies the bound."""
+        low, high = self.interval()
+        if self.at_most is not None:
+            return "holds" if high <= self.at_most else "fails" if low > self.at_most else "undecided"
+        if self.at_least is not None:
+            return "holds" if low >= self.at_least else "fails" if high < self.at_least else "undecided"
+        return ""
+
+    def row(self) -> str:
+        """Row of the table."""
+        mine, theirs = (statistics.median(column) for column in zip(*self.times, strict=True))
+        low, high = self.interval()
+        wanted = f"≤ {self.at_most:g}" if self.at_most is not None else f"≥ {self.at_least:g}" if self.at_least is not None else ""
+        cells = [
+            self.name,
+            self.beside,
+            f"{mine:.2f} s",
+            f"{theirs:.2f} s",
+            f"{statistics.median(self.ratios()):.3f}",
+            f"{low:.3f} to {high:.3f}",
+            wanted,
+            self.verdict(),
+            str(len(self.times)),
+        ]
+        return f"| {' | '.join(cells)} |"
+
+
+def interval(ascending: list[float]) -> tuple[float, float]:
+    """Interval of the median: the k-th value and the k-th from the end, the largest k for which it covers at least 95 %."""
+    count, below, k = len(ascending), 0.5 ** len(ascending), 0
+    while k + 1 <= (count - 1) // 2 and 2 * (below + math.comb(count, k + 1) * 0.5**count) <= 0.05:
+        k += 1
+        below += math.comb(count, k) * 0.5**count
+    return ascending[k], ascending[count - 1 - k]
 
 
 class RoundRobin(Scheduler):
@@ -56,7 +123,9 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _in_turn(rounds: int, one: Callable[[], object], other: Callable[[], object]) -> list[tuple[float, float]]:
-    """Times of both, one after the other in each round; every second round begins with the other."""
+    """Times of both, one after the other in each round; every second round begins with the other. The first of each is not counted."""
+    one()
+    other()
     times: list[tuple[float, float]] = []
     for number in range(rounds):
         if number % 2:
@@ -68,14 +137,19 @@ def _in_turn(rounds: int, one: Callable[[], object], other: Callable[[], object]
     return times
 
 
-def _sweeps(program: str, rounds: int, seconds: int) -> list[tuple[float, float]]:
+@contextmanager
+def _plan(transports: list[str], seeds: int, seconds: int) -> Generator[tuple[Path, Callable[[], str]]]:
+    """A plan, and a function that gives a new empty directory at each call."""
     with tempfile.TemporaryDirectory() as place:
         plan = Path(place, "plan.toml")
-        plan.write_text(_PLAN.format(seconds=seconds))
+        names = ", ".join(f'"{name}"' for name in transports)
+        plan.write_text(_PLAN.format(transports=names, seeds=seeds, seconds=seconds))
         fresh = iter(range(10**6))
+        yield plan, lambda: str(Path(place, str(next(fresh))))
 
-        def out() -> str:
-            return str(Path(place, str(next(fresh))))
+
+def _package(program: str, rounds: int, seconds: int) -> Ratio:
+    with _plan(["wifi", "mptcp", "fbdt"], 8, seconds) as (plan, out):
 
         def by_package() -> None:
             tributary.sweep(plan, out())
@@ -83,21 +157,37 @@ def _sweeps(program: str, rounds: int, seconds: int) -> list[tuple[float, float]
         def by_program() -> None:
             subprocess.run([program, "sweep", str(plan), "--out", out()], check=True, capture_output=True)
 
-        return _in_turn(rounds, by_package, by_program)
+        times = _in_turn(rounds, by_package, by_program)
+    return Ratio("a sweep by the package", "`tributary-lab sweep`: time", times, at_most=1.05)
 
 
-def _schedulers(rounds: int, seconds: int) -> list[tuple[float, float]]:
+def _schedulers(rounds: int, seconds: int) -> Ratio:
     options = {"transport": "mptcp", "seconds": seconds, "seed": 1}
     own = tributary.Run("los", **options, scheduler=RoundRobin)  # pyright: ignore
     named = tributary.Run("los", **options, scheduler="round-robin")  # pyright: ignore
-    return _in_turn(rounds, own.run, named.run)
+    times = _in_turn(rounds, own.run, named.run)
+    return Ratio("a scheduler in Python", "the same in Rust: speed", times, at_least=0.1, inverse=True)
 
 
-def _row(name: str, other: str, times: list[tuple[float, float]]) -> str:
-    ratios = sorted(one / two for one, two in times)
-    mine, theirs = (statistics.median(column) for column in zip(*times, strict=True))
-    spread = f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
-    return f"| {name} | {other} | {mine:.2f} s | {theirs:.2f} s | {statistics.median(ratios):.2f} | {spread} | {len(times)} |"
+def _workers(name: str, transport: str, options: dict[str, Any], given: tuple[int, int]) -> Ratio:
+    """Speed-up of a sweep on two workers over one. Both clusters run all the time, so that their start is not measured."""
+    from distributed import LocalCluster  # pyright: ignore
+
+    cluster: Any = LocalCluster
+    rounds, seconds = given
+    shards = 4 * _WORKERS
+    settings = {"threads_per_worker": 1, "dashboard_address": None}
+    with (
+        _plan([transport], 4 * shards, seconds) as (plan, out),
+        cluster(n_workers=_WORKERS, **settings) as two,
+        cluster(n_workers=1, **settings) as one,
+    ):
+
+        def on(workers: Any) -> Callable[[], object]:
+            return lambda: tributary.sweep(plan, out(), cluster=workers.scheduler_address, shards=shards, **options)
+
+        times = _in_turn(rounds, on(two), on(one))
+    return Ratio(name, "one worker: speed", times, at_least=1.8, inverse=True)
 
 
 def _commit() -> str:
@@ -109,15 +199,30 @@ def main(arguments: list[str] | None = None) -> None:
     """Print the table, and write it beside a page."""
     parser = argparse.ArgumentParser(prog="python -m tributary.measure", description=__doc__)
     parser.add_argument("--program", required=True, help="tributary-lab, built with the package's profile")
-    parser.add_argument("--rounds", type=int, default=7, help="pairs of measurements [default: %(default)s]")
+    parser.add_argument("--rounds", type=int, default=11, help="pairs of measurements, 6 or more [default: %(default)s]")
     parser.add_argument("--seconds", type=int, default=10, help="virtual seconds of each run [default: %(default)s]")
     parser.add_argument("--page", type=Path, help="write PAGE's tables")
     given = parser.parse_args(arguments)
+    if given.rounds < _LEAST_ROUNDS:
+        parser.error(f"--rounds {given.rounds}: fewer than {_LEAST_ROUNDS} give no interval of 95 %")
+    if not 2 <= given.seconds <= 3600:
+        parser.error(f"--seconds {given.seconds}: wanted 2 to 3600")
+    if (os.cpu_count() or 1) < _WORKERS:
+        parser.error(f"two workers need {_WORKERS} cores; this machine has {os.cpu_count()}")
+    load = os.getloadavg()[0]
+    size = (given.rounds, given.seconds)
+    ratios = [
+        _package(given.program, *size),
+        _schedulers(*size),
+        _workers("a sweep on two workers", "fbdt", {}, size),
+        _workers("the same with a scheduler in Python", "mptcp/own", {"scheduler": RoundRobin}, size),
+    ]
     lines = [
-        "| measured | beside | time | its time | ratio, median | ratios | rounds |",
-        "|---|---|---:|---:|---:|---|---:|",
-        _row("a sweep by the package", "`tributary-lab sweep`", _sweeps(given.program, given.rounds, given.seconds)),
-        _row("a scheduler in Python", "`mptcp/round-robin`", _schedulers(given.rounds, given.seconds)),
+        f"Load of the machine at the start: {load:.2f}; {os.cpu_count()} cores. Each ratio is the median of its rounds.",
+        "",
+        "| measured | beside | time | its time | ratio | interval, 95 % or more | wanted | verdict | rounds |",
+        "|---|---|---:|---:|---:|---|---|---|---:|",
+        *(ratio.row() for ratio in ratios),
     ]
     print("\n".join(lines))
     if given.page is not None:
