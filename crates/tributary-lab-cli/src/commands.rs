@@ -1,5 +1,6 @@
 //! The commands: configuration in, a library call, its result out.
 
+mod all;
 pub(crate) mod bench;
 pub(crate) mod compare;
 pub(crate) mod convert;
@@ -8,6 +9,7 @@ mod emulate;
 mod measure;
 pub(crate) mod ows;
 mod page;
+mod paper;
 mod report;
 pub(crate) mod reproduce;
 mod show;

@@ -5,14 +5,15 @@ use super::report::{Form, Rendered, cache};
 use crate::cli::WorldArgument;
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use core::time::Duration;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tributary_cli::{Progress, output};
 use tributary_lab::World;
 use tributary_lab::demo::tiles_of;
-use tributary_lab::reproduce::Page;
 use tributary_lab::reproduce::ows::{self, Reproduced, STARTING, Settings};
+use tributary_lab::reproduce::{Outcome, Page};
 use tributary_stream::viewing::psnr_cap;
 use tributary_video::head::Format;
 
@@ -88,7 +89,6 @@ fn load(text: &str) -> Result<f64, String> {
 
 pub(crate) fn run(arguments: &OwsArguments) -> Result<ExitCode> {
     let world = World::from(arguments.world);
-    let heads = heads(arguments)?;
     if world == World::Emu && !arguments.add_scenarios.is_empty() {
         bail!("--add-scenarios is for the simulator only; leave out --world emu");
     }
@@ -100,6 +100,15 @@ pub(crate) fn run(arguments: &OwsArguments) -> Result<ExitCode> {
         tributary_emu::isolate()?;
     }
     output::directory(&arguments.out)?;
+    let (_, report) = measured(arguments, None)?;
+    let form = Form { json: arguments.json, markdown: arguments.markdown };
+    report.publish(&arguments.out, form, beside.as_ref())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes the viewings that are missing, none after `limit`, judges the claims and writes the drawings.
+pub(super) fn measured(arguments: &OwsArguments, limit: Option<Duration>) -> Result<(Outcome, Rendered)> {
+    let world = World::from(arguments.world);
     let mut progress = Progress::new();
     let tiled = match world {
         World::Emu if arguments.tiled.is_empty() => {
@@ -116,20 +125,21 @@ pub(crate) fn run(arguments: &OwsArguments) -> Result<ExitCode> {
     let settings = Settings {
         world,
         tiled,
-        heads,
+        heads: heads(arguments)?,
         viewings: arguments.viewings.map_or(viewings, u32::from),
         gops: usize::from(arguments.gops),
         loads: arguments.load.clone(),
         networks: arguments.add_scenarios.clone(),
         jobs: arguments.jobs,
         resume: arguments.resume,
+        limit,
         directory: arguments.out.clone(),
         command: output::command_line(),
     };
     let reproduced = ows::run(&settings, &mut |share, text| progress.at(share, text))?;
     progress.end();
-    let Reproduced { paper, outcome, pictures, no_pictures } = &reproduced;
-    let page = Page::new(paper, outcome);
+    let Reproduced { paper, outcome, pictures, no_pictures } = reproduced;
+    let page = Page::new(&paper, &outcome);
     for (name, drawing) in page.drawings() {
         output::file(&arguments.out, &format!("{name}.svg"), &drawing)?;
     }
@@ -137,21 +147,19 @@ pub(crate) fn run(arguments: &OwsArguments) -> Result<ExitCode> {
     if !pictures.is_empty() {
         html.section("One moment in pictures")
             .text("The worst GoP of FIX on MPTCP in the first viewing, as the player showed it in each viewing, decoded from the tiles that arrived.")
-            .images(pictures);
+            .images(&pictures);
     }
     if let Some(reason) = no_pictures {
         html.text(&format!("No pictures: {reason}."));
     }
     let report = Rendered {
         name: outcome.reproduction.name.clone(),
-        json: serde_json::to_string(outcome)?,
+        json: serde_json::to_string(&outcome)?,
         markdown: page.markdown(),
         html: Some(html.render()),
         text: format!("{}\n{}", page.text(), psnr_cap()),
     };
-    let form = Form { json: arguments.json, markdown: arguments.markdown };
-    report.publish(&arguments.out, form, beside.as_ref())?;
-    Ok(ExitCode::SUCCESS)
+    Ok((outcome, report))
 }
 
 fn heads(arguments: &OwsArguments) -> Result<Option<(Format, PathBuf)>> {

@@ -26,13 +26,19 @@ pub(crate) struct Rendered {
 }
 
 impl Rendered {
-    /// Writes the files, prints the requested format, and prints where the report is.
-    pub(crate) fn publish(&self, into: &Path, form: Form, beside: Option<&TablesBeside>) -> Result<()> {
+    /// Writes the files, and prints where the report is.
+    pub(crate) fn write(&self, into: &Path) -> Result<()> {
         file(into, &format!("{}.json", self.name), &self.json)?;
         let mut page = file(into, &format!("{}.md", self.name), &self.markdown)?;
         if let Some(html) = &self.html {
             page = file(into, &format!("{}.html", self.name), html)?;
         }
+        eprintln!("report: {}", page.display());
+        Ok(())
+    }
+
+    /// Writes the files and the tables beside a page, prints the requested format, and prints where the report is.
+    pub(crate) fn publish(&self, into: &Path, form: Form, beside: Option<&TablesBeside>) -> Result<()> {
         let printed = match form {
             Form { json: true, .. } => &self.json,
             Form { markdown: true, .. } => &self.markdown,
@@ -42,8 +48,7 @@ impl Rendered {
         if let Some(beside) = beside {
             beside.write(&self.name, &self.markdown)?;
         }
-        eprintln!("report: {}", page.display());
-        Ok(())
+        self.write(into)
     }
 }
 

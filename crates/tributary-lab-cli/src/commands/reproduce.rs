@@ -2,25 +2,23 @@
 
 use super::measure;
 use super::page::PageArguments;
-use super::report::{Form, Rendered};
+use super::paper;
+use super::report::Form;
 use crate::cli::{QueueArguments, WorldArgument};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tributary_bench::Stacks;
-use tributary_cli::{Progress, output, quantity};
+use tributary_cli::{output, quantity};
 use tributary_lab::Queue;
 use tributary_lab::World;
-use tributary_lab::reproduce::{
-    EXPERIMENTS, Experiment, Page, Paper, Selection, Settings, expected, run as reproduce,
-};
+use tributary_lab::reproduce::{Paper, Selection, Settings};
 use tributary_lab::store::Shard;
 
 /// Repeat a paper's experiments and judge its claims.
 ///
-/// PAPER is `fbdt`, `fbdt-ablation`, `fbdt-published`, `avira`, `cotag`, `decision-engine`, `handoff`, `simulator-linux`, `simulator-ns3`, or a .toml file with cells and
+/// PAPER is `fbdt`, `fbdt-ablation`, `fbdt-published`, `avira`, `cotag`, `decision-engine`, `handoff`, `simulator-linux`, `simulator-ns3`, `ows`, `all`, or a .toml file with cells and
 /// claims. A claim holds or fails when its whole interval is on one side of the bound, else it is undecided. The exit code is
 /// 0 in each case, and 1 when runs gave no result. Finished simulated runs are kept in the report's
 /// directory, and a reproduction that was stopped continues from them.
@@ -39,11 +37,12 @@ use tributary_lab::store::Shard;
   tributary-lab reproduce handoff --quick --congestion olia,cubic
   tributary-lab reproduce my-paper.toml --world sim --markdown
   tributary-lab reproduce fbdt --world sim --page docs/reproductions/fbdt-simulator.md
-  tributary-lab reproduce ows --quick")]
+  tributary-lab reproduce ows --quick
+  tributary-lab reproduce all --quick")]
 pub(crate) struct ReproduceArguments {
     /// Name of a paper, or a .toml file
     #[arg(required = true)]
-    paper: Option<String>,
+    pub(crate) paper: Option<String>,
     /// World to run in: emu (kernel stacks, wall time) or sim (models, virtual time) [default: the paper's]
     #[arg(long, value_enum)]
     world: Option<WorldArgument>,
@@ -94,18 +93,21 @@ pub(crate) struct ReproduceArguments {
     #[command(flatten)]
     documentation: PageArguments,
     #[command(subcommand)]
-    own: Option<Own>,
+    others: Option<Others>,
 }
 
-/// Papers whose experiments need the user's files.
+/// Every paper, and those whose experiments need the user's files.
 #[derive(Debug, Subcommand)]
-enum Own {
+enum Others {
     Ows(super::ows::OwsArguments),
+    All(super::all::AllArguments),
 }
 
 pub(crate) fn run(arguments: &ReproduceArguments) -> Result<ExitCode> {
-    if let Some(Own::Ows(arguments)) = &arguments.own {
-        return super::ows::run(arguments);
+    match &arguments.others {
+        Some(Others::Ows(arguments)) => return super::ows::run(arguments),
+        Some(Others::All(arguments)) => return super::all::run(arguments),
+        None => {}
     }
     let mut paper = Paper::find(arguments.paper.as_deref().unwrap_or_default())?;
     let settings = settings(arguments, &paper);
@@ -117,24 +119,7 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<ExitCode> {
     }
     let beside = arguments.documentation.open()?;
     output::directory(&arguments.out)?;
-    let mut progress = Progress::new();
-    if settings.selection.world == World::Emu {
-        let seconds = expected(&paper, &settings.selection)?.as_secs_f64();
-        progress.note(&format!("at most about {:.0} minutes", (seconds / 60.0).ceil()));
-    }
-    let outcome = reproduce(&paper, &experiments(), &settings, &mut |share, text| progress.at(share, text))?;
-    progress.end();
-    let page = Page::new(&paper, &outcome);
-    for (name, drawing) in page.drawings() {
-        output::file(&arguments.out, &format!("{name}.svg"), &drawing)?;
-    }
-    let report = Rendered {
-        name: outcome.reproduction.name.clone(),
-        json: serde_json::to_string(&outcome)?,
-        markdown: page.markdown(),
-        html: Some(page.html()),
-        text: page.text(),
-    };
+    let (outcome, report) = paper::measured(&paper, &settings)?;
     let form = Form { json: arguments.json, markdown: arguments.markdown };
     report.publish(&arguments.out, form, beside.as_ref())?;
     let failure = outcome.samples.iter().find_map(|sample| Some((sample.title(), sample.failure.as_ref()?)));
@@ -143,11 +128,6 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<ExitCode> {
         return Ok(ExitCode::from(1));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Every experiment that needs no files of the user.
-pub(super) fn experiments() -> Vec<&'static dyn Experiment> {
-    EXPERIMENTS.into_iter().chain([&Stacks as &dyn Experiment]).collect()
 }
 
 fn settings(arguments: &ReproduceArguments, paper: &Paper) -> Settings {

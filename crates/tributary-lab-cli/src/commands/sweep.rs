@@ -1,7 +1,7 @@
 //! `tributary-lab sweep`: the runs of a file's matrices, or a part of them, without verdicts.
 
 use super::page::PageArguments;
-use super::reproduce::experiments;
+use super::paper::experiments;
 use crate::cli::WorldArgument;
 use anyhow::{Result, bail};
 use clap::Args;

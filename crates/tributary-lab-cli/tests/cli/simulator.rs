@@ -199,3 +199,24 @@ fn a_soak_counts_its_trials_and_what_they_break() {
     assert_eq!((&soaked["trials"], &soaked["broken"]), (&20.into(), &serde_json::json!([])));
     refused(&["soak", "--trial", "none.toml"], &["cannot read none.toml"]);
 }
+
+#[test]
+fn one_command_goes_through_every_paper() {
+    let directory = TempDir::new().unwrap();
+    let out = directory.path().to_str().unwrap();
+    // Without time for runs: each paper is planned, judged and written.
+    let all = json(&["reproduce", "all", "--quick", "--minutes", "0", "--out", out, "--json"]);
+    let papers = all["papers"].as_array().unwrap();
+    let named: Vec<&str> = papers.iter().filter_map(|paper| paper["paper"].as_str()).collect();
+    for paper in ["fbdt", "fbdt-published", "avira", "cotag", "decision-engine", "handoff", "ows"] {
+        assert!(named.contains(&paper), "{named:?}");
+        assert!(directory.path().join(format!("{paper}-sim.html")).exists(), "{paper}");
+    }
+    for paper in papers {
+        assert!(paper["left_out"].as_u64() > Some(0) && paper["failed"] == 0, "{paper}");
+        assert!(paper["claims"].as_u64() > Some(0), "{paper}");
+    }
+    assert!(
+        std::fs::read_to_string(directory.path().join("all-sim.md")).unwrap().contains("| decision-engine |")
+    );
+}

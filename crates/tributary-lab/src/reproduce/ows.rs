@@ -19,6 +19,7 @@ mod scene;
 mod variant;
 mod viewing;
 
+use core::time::Duration;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -69,6 +70,8 @@ pub struct Settings {
     pub jobs: Option<NonZeroUsize>,
     /// Whether finished live viewings are reused; finished simulated ones always are.
     pub resume: bool,
+    /// No viewing is begun after this time.
+    pub limit: Option<Duration>,
     /// Directory for finished viewings.
     pub directory: PathBuf,
     /// The command line, for the report.
@@ -166,6 +169,7 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Reproduced, Ow
         directory: settings.directory.clone(),
         resume: settings.resume,
         jobs: settings.jobs,
+        limit: settings.limit,
         command: settings.command.clone(),
         ..super::Settings::default()
     };

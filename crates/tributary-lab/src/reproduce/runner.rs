@@ -76,6 +76,8 @@ pub struct Settings {
     pub jobs: Option<NonZeroUsize>,
     /// The command line, for the report.
     pub command: String,
+    /// No run is started after this time, nor after the paper's own limit of quick runs.
+    pub limit: Option<Duration>,
     /// No run is started once this is set; those left out can be made later.
     pub stop: Arc<AtomicBool>,
 }
@@ -163,7 +165,8 @@ pub fn measure(
     }
     let mut store = Store::open(&directory, settings.shard)?;
     settings.merge.iter().try_for_each(|other| store.add(&other.join(&folder)))?;
-    let limit = paper.quick_limit.filter(|_| settings.selection.quick).map(Duration::from_secs);
+    let quick = paper.quick_limit.filter(|_| settings.selection.quick).map(Duration::from_secs);
+    let limit = settings.limit.into_iter().chain(quick).min();
     let jobs = if world == World::Emu { NonZeroUsize::new(1) } else { settings.jobs };
     let effort = Effort { jobs, limit, shard: settings.shard, stop: settings.stop.clone() };
     let tally = execute((&tasks, |task| &task.key), one, &mut store, effort, progress)?;

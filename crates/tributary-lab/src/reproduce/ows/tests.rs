@@ -14,6 +14,7 @@ fn settings(directory: &tempfile::TempDir) -> Settings {
         networks: Vec::new(),
         jobs: None,
         resume: true,
+        limit: None,
         directory: directory.path().to_owned(),
         command: "tributary-lab reproduce ows".to_owned(),
     }
