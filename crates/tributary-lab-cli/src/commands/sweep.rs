@@ -5,6 +5,7 @@ use super::paper::experiments;
 use crate::cli::WorldArgument;
 use anyhow::{Result, bail};
 use clap::Args;
+use serde_json::json;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,7 +13,7 @@ use tributary_cli::{Progress, output};
 use tributary_lab::World;
 use tributary_lab::reproduce::{Paper, Selection, Settings, measure};
 use tributary_lab::store::Shard;
-use tributary_lab::sweep::{shootout, tables};
+use tributary_lab::sweep::{cost, shootout, tables};
 
 /// Run a grid: scenarios × transports × schedulers × congestion controls × … × seeds.
 ///
@@ -26,6 +27,7 @@ use tributary_lab::sweep::{shootout, tables};
   tributary-lab sweep plan.toml --shard 1/4 --out results
   tributary-lab sweep plan.toml --out results --merge machine-2 machine-3
   tributary-lab sweep fbdt --shard 3/8 --out part-3
+  tributary-lab sweep plan.toml --cost --hours 2                         # what it will cost
   tributary-lab sweep scenarios/plans/shoot-out.toml --held-back --shoot-out --out shoot-out
 
 A plan, which has the form of a paper:
@@ -73,11 +75,52 @@ pub(crate) struct SweepArguments {
     /// Also write a report that compares transports in every condition: shoot-out.html and .md
     #[arg(long)]
     pub(crate) shoot_out: bool,
+    /// Make no sweep: measure RUNS of its runs, one at a time, and print what all cost; simulator only
+    #[arg(long, value_name = "RUNS", num_args = 0..=1, default_missing_value = "20", conflicts_with_all = ["shoot_out", "page", "part", "merge"])]
+    pub(crate) cost: Option<NonZeroUsize>,
+    /// Longest shard in hours of one core, for --cost [default: 1]
+    #[arg(long, requires = "cost", value_parser = hours)]
+    pub(crate) hours: Option<f64>,
     /// Print one JSON object instead of the table
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) documentation: PageArguments,
+}
+
+fn hours(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(hours) if (0.001..=8760.0).contains(&hours) => Ok(hours),
+        _ => Err("a number of hours from 0.001 to 8760".to_owned()),
+    }
+}
+
+/// What a plan costs, without making it.
+fn cost(
+    arguments: &SweepArguments,
+    paper: &Paper,
+    (selection, count): (&Selection, NonZeroUsize),
+) -> Result<ExitCode> {
+    if selection.world == World::Emu {
+        bail!(
+            "--cost measures simulated runs; an emulated run takes its seconds and one more: add --world sim"
+        );
+    }
+    let mut progress = Progress::new();
+    let measured = cost::measure(paper, &experiments(), (selection, count), &mut |share, text| {
+        progress.at(share, text);
+    })?;
+    progress.end();
+    let hours = arguments.hours.unwrap_or(1.0);
+    match arguments.json {
+        true => {
+            let shards = measured.shards(hours);
+            let all = json!({ "cost": measured, "core_hours": measured.hours(), "shards": shards });
+            output::line(&all.to_string())?;
+        }
+        false => output::line(&measured.text(&arguments.plan, hours))?,
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 pub(crate) fn run(arguments: &SweepArguments) -> Result<ExitCode> {
@@ -89,6 +132,9 @@ pub(crate) fn run(arguments: &SweepArguments) -> Result<ExitCode> {
         limit: arguments.limit,
         ..Selection::default()
     };
+    if let Some(count) = arguments.cost {
+        return cost(arguments, &paper, (&selection, count));
+    }
     if selection.world == World::Emu {
         tributary_emu::isolate()?;
     }

@@ -201,6 +201,28 @@ fn a_soak_counts_its_trials_and_what_they_break() {
 }
 
 #[test]
+fn what_a_sweep_costs_is_measured_and_nothing_of_it_is_kept() {
+    let directory = TempDir::new().unwrap();
+    let (plan, out) = (directory.path().join("plan.toml"), directory.path().join("out"));
+    std::fs::write(directory.path().join("own.toml"), NETWORK).unwrap();
+    let text = "name = \"p\"\nworld = \"sim\"\n[[matrix]]\nworld = \"sim\"\nscenarios = [\"own.toml\"]\n\
+                transports = [\"wifi\", \"fbdt\"]\nseeds = [\"1-5000\"]\nseconds = 2\n";
+    std::fs::write(&plan, text).unwrap();
+    let (plan, place) = (plan.to_str().unwrap(), out.to_str().unwrap());
+    let cost = json(&["sweep", plan, "--cost", "3", "--out", place, "--json"]);
+    assert_eq!(
+        (cost["cost"]["runs"].as_u64(), cost["cost"]["seconds"].as_array().unwrap().len()),
+        (Some(10_000), 3)
+    );
+    assert!(cost["core_hours"].as_f64() > Some(0.0) && cost["shards"].as_u64() >= Some(1), "{cost}");
+    assert!(!out.exists());
+    let told = output(&["sweep", plan, "--cost", "2", "--hours", "1000"]);
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert!(told.contains("10000 runs planned, 2 measured") && told.contains("--shard 1/1"), "{told}");
+    refused(&["sweep", plan, "--world", "emu", "--cost"], &["--cost measures simulated runs"]);
+}
+
+#[test]
 fn one_command_goes_through_every_paper() {
     let directory = TempDir::new().unwrap();
     let out = directory.path().to_str().unwrap();
