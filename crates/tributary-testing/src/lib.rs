@@ -1,8 +1,10 @@
 //! What tests share: waiting for a state that nobody announces, a guard against hangs, test programs without threads, what a
-//! command line refuses, and tests that cannot run here or lack their data.
+//! command line refuses, the commands in documents, and tests that cannot run here or lack their data.
 //!
 //! Only tests depend on it. `cargo xtask tidy` (rule `waiting`) sends every other wait of a test here. Not here:
 //! networks and sessions for tests, which each crate builds for itself.
+
+pub mod documents;
 
 use std::fmt::Display;
 use std::net::{SocketAddr, TcpListener};

@@ -21,7 +21,7 @@ use tributary_link::{Direction, Trace};
 pub(crate) struct ConvertArguments {
     /// A scenario (its name, or a .toml file), or the traces of the paths
     #[arg(required = true, value_name = "TRACE_OR_SCENARIO")]
-    network: Vec<String>,
+    pub(crate) network: Vec<String>,
     /// The form to write
     #[arg(long, value_enum)]
     to: Form,
