@@ -9,6 +9,7 @@ mod load;
 mod presentation;
 mod sink;
 mod steer;
+mod transports;
 
 use std::io;
 use std::path::PathBuf;
@@ -29,14 +30,14 @@ use tributary_player::dash::play::{Command, Event, GivenUp, Player, Qoe, Request
 use tributary_player::engine::Conditions;
 use tributary_types::Instant;
 
-use crate::fetch::{BodyArrivals, HttpConnection, Line, split};
+use crate::fetch::{BodyArrivals, Line, split};
 pub use crate::fetch::{FetchError, Http3Error, HttpError};
 use load::{Arrived, Job};
 pub use presentation::PresentationError;
 use presentation::{NO_RANGES, Presentation};
 use sink::Sink;
-pub use steer::{Decision, MeasuredPath, Steering};
-use steer::{Steer, Switch};
+pub use steer::{Decision, EnginePath, MeasuredPath, Steering};
+pub(crate) use transports::{Transports, Turn};
 
 /// Capacity of the channel from a download to the player, in messages.
 const WAITING: usize = 8;
@@ -137,7 +138,7 @@ pub enum LogEvent {
 
 /// The state of playback, for display.
 #[derive(Clone, Debug)]
-pub struct PlaybackState {
+pub struct PlaybackState<'a> {
     /// State of the playhead.
     pub state: PlayState,
     /// Position of the playhead.
@@ -148,6 +149,12 @@ pub struct PlaybackState {
     pub level: Duration,
     /// Expected throughput, bit/s.
     pub throughput: Option<f64>,
+    /// The transports used so far, in order.
+    pub transports: &'a [String],
+    /// The engine's paths as it saw them last.
+    pub paths: Vec<EnginePath>,
+    /// The log so far.
+    pub events: &'a [Entry],
 }
 
 /// The result of a playback.
@@ -216,9 +223,7 @@ struct Playback {
     began: tokio::time::Instant,
     player: Player,
     presentation: Arc<Presentation>,
-    connection: HttpConnection,
-    /// The previous connection after a move, kept until the handshake of `connection` has finished.
-    before: Option<HttpConnection>,
+    transports: Transports,
     authority: String,
     /// The connection of the last download, when no download is running.
     line: Option<Line>,
@@ -227,8 +232,6 @@ struct Playback {
     sink: Sink,
     events: Vec<Entry>,
     tell: mpsc::Sender<(u64, Arrived)>,
-    steer: Option<Steer>,
-    transports: Vec<String>,
 }
 
 /// Plays a title to its end. `watch` is called at every event and about once a second.
@@ -237,24 +240,15 @@ struct Playback {
 /// [`ClientError`] when playback cannot begin. Later failures are part of the outcome.
 pub async fn play(
     config: ClientConfig,
-    watch: &mut (dyn FnMut(&PlaybackState) + Send),
+    watch: &mut (dyn FnMut(&PlaybackState<'_>) + Send),
 ) -> Result<Outcome, ClientError> {
     let began = tokio::time::Instant::now();
     let rule = abr::rule(&config.rule)?;
     let sink = Sink::create(config.save)?;
     let (authority, _) = split(&config.url)?;
     let mut log = Vec::new();
-    let (steer, connection, name) = match config.transport {
-        TransportChoice::One(transport) => {
-            let TransportPaths { config, paths } = *transport;
-            (None, HttpConnection::connect(&config, &paths).await?, config.name.to_string())
-        }
-        TransportChoice::Engine(steering) => {
-            let (steer, connection, name) = Steer::start(*steering, &mut log).await?;
-            (Some(steer), connection, name)
-        }
-    };
-    let mut line = Line::new(connection.clone(), &authority);
+    let transports = Transports::start(config.transport, &mut log).await?;
+    let mut line = Line::new(transports.connection().clone(), &authority);
     // Relative URLs are relative to where the manifest is in the end.
     let (text, url) = line.fetch_located(&config.url, MAX_BYTES).await?;
     let presentation = Presentation::read(&mut line, (&text, &url), config.most).await?;
@@ -271,8 +265,7 @@ pub async fn play(
         // The viewer has been waiting since the manifest was requested.
         player: Player::new(config.settings, title, rule, Instant::ZERO),
         presentation: Arc::new(presentation),
-        connection,
-        before: None,
+        transports,
         authority,
         line: Some(line),
         download: None,
@@ -280,14 +273,12 @@ pub async fn play(
         sink,
         events,
         tell,
-        steer,
-        transports: vec![name],
     };
     playback.run(told, watch).await?;
-    playback.connection.close().await;
+    playback.transports.connection().close().await;
     let now = playback.now();
     Ok(Outcome {
-        transports: playback.transports,
+        transports: playback.transports.names().to_vec(),
         rule: config.rule,
         ladder_bps,
         later_ladders,
@@ -305,7 +296,7 @@ impl Playback {
     async fn run(
         &mut self,
         mut told: mpsc::Receiver<(u64, Arrived)>,
-        watch: &mut (dyn FnMut(&PlaybackState) + Send),
+        watch: &mut (dyn FnMut(&PlaybackState<'_>) + Send),
     ) -> Result<(), ClientError> {
         loop {
             self.deliver()?;
@@ -325,50 +316,31 @@ impl Playback {
                     self.count_unread(now);
                     self.player.handle_timeout(now);
                 }
-                (switch, log) = steered(&mut self.steer, conditions) => {
+                (turn, log) = self.transports.next(conditions) => {
                     let at_s = now.as_secs_f64();
                     self.events.extend(log.into_iter().map(|what| Entry { at_s, what }));
-                    self.switch(switch);
+                    self.turned(turn);
                 }
             }
         }
     }
 
-    fn switch(&mut self, switch: Switch) {
-        let unused = match switch {
-            Switch::Stay => return self.player.handle_network_change(self.now()),
-            Switch::Move(to, name, settled) => {
-                let before = self.move_to(*to, name);
-                if !settled {
-                    self.before = Some(before);
-                    return;
+    fn turned(&mut self, turn: Turn) {
+        let now = self.now();
+        match turn {
+            Turn::Stayed => self.player.handle_network_change(now),
+            Turn::Moved => {
+                self.player.handle_moved(now);
+                if self.download.is_none() {
+                    // No download is running, so the next one opens a new connection.
+                    self.line = None;
                 }
-                Some(before)
             }
-            Switch::Settle => self.before.take(),
-            Switch::Back => self.before.take().map(|before| {
-                let name = self.transports.iter().rev().nth(1).cloned().unwrap_or_default();
-                self.move_to(before, &name)
-            }),
-        };
-        if let Some(unused) = unused {
-            tokio::spawn(async move { unused.close().await });
+            Turn::Settled => {}
         }
     }
 
-    /// Continues over another transport and returns the one before.
-    fn move_to(&mut self, to: HttpConnection, name: &str) -> HttpConnection {
-        let before = std::mem::replace(&mut self.connection, to);
-        self.transports.push(name.to_owned());
-        self.player.handle_moved(self.now());
-        if self.download.is_none() {
-            // No download is running, so the next one opens a new connection.
-            self.line = None;
-        }
-        before
-    }
-
-    fn playback(&self) -> PlaybackState {
+    fn playback(&self) -> PlaybackState<'_> {
         let now = self.now();
         PlaybackState {
             state: self.player.state(now),
@@ -376,6 +348,9 @@ impl Playback {
             duration: self.duration,
             level: self.player.level(now),
             throughput: self.player.throughput(),
+            transports: self.transports.names(),
+            paths: self.transports.paths(),
+            events: &self.events,
         }
     }
 
@@ -418,7 +393,10 @@ impl Playback {
         if let Some(download) = self.download.take() {
             self.line = download.await.ok();
         }
-        let line = self.line.take().unwrap_or_else(|| Line::new(self.connection.clone(), &self.authority));
+        let line = self
+            .line
+            .take()
+            .unwrap_or_else(|| Line::new(self.transports.connection().clone(), &self.authority));
         let said = self.player.cmcd(request, self.now()).headers();
         self.player.handle_sent();
         let job = Job { id, segment, quality, from, tag: self.partial.tag.clone(), said };
@@ -495,12 +473,4 @@ impl Playback {
         let initialization = self.presentation.initialization((segment, quality));
         self.sink.take(quality, initialization.as_deref().unwrap_or_default(), &bytes)
     }
-}
-
-/// Waits for the engine's next action; never returns if there is no engine.
-async fn steered(steer: &mut Option<Steer>, conditions: Conditions) -> (Switch, Vec<LogEvent>) {
-    let Some(steer) = steer else { return std::future::pending().await };
-    let mut log = Vec::new();
-    let switch = steer.next(conditions, &mut log).await;
-    (switch, log)
 }

@@ -66,6 +66,16 @@ pub struct MeasuredPath {
     pub random_loss: Option<f64>,
 }
 
+/// A path as the engine saw it last.
+#[derive(Clone, Debug, Serialize)]
+pub struct EnginePath {
+    /// What the controller measured.
+    #[serde(flatten)]
+    pub measured: MeasuredPath,
+    /// Whether the engine uses it.
+    pub used: bool,
+}
+
 /// The next action of a playback.
 #[derive(Debug)]
 pub(super) enum Switch {
@@ -174,6 +184,15 @@ impl Steer {
         // Nothing moves at the start: QUIC may be dialled in advance.
         steer.carry_out(&mut Vec::new());
         (steer, connection, name.to_owned())
+    }
+
+    /// The paths as they were reported last.
+    pub(super) fn paths(&self) -> Vec<EnginePath> {
+        let path = |(path, report): &(Path, PathReport)| EnginePath {
+            measured: MeasuredPath::new(path.id.clone(), report),
+            used: self.switching.uses(report.path),
+        };
+        self.seen.iter().map(path).collect()
     }
 
     /// Waits for the next action. Whether QUIC can be used is known here.
@@ -430,8 +449,15 @@ impl Steering {
     }
 }
 
+impl MeasuredPath {
+    fn new(path: String, report: &PathReport) -> Self {
+        let rtt_ms = report.rtt.map(|rtt| rtt.as_secs_f64() * 1000.0);
+        Self { path, rtt_ms, random_loss: report.loss }
+    }
+}
+
 impl LogEvent {
-    pub(super) fn notice(notice: String) -> Self {
+    pub(crate) fn notice(notice: String) -> Self {
         tracing::warn!("{notice}");
         Self::Notice { notice }
     }
@@ -441,11 +467,7 @@ impl LogEvent {
             let found = seen.iter().find(|(_, report)| report.path == id);
             found.map_or_else(|| format!("{id:?}"), |(path, _)| path.id.clone())
         };
-        let report = |report: &PathReport| MeasuredPath {
-            path: name(report.path),
-            rtt_ms: report.rtt.map(|rtt| rtt.as_secs_f64() * 1000.0),
-            random_loss: report.loss,
-        };
+        let report = |report: &PathReport| MeasuredPath::new(name(report.path), report);
         let described = |transport: &Transport| {
             let kind = match transport {
                 Transport::Tcp => "TCP",

@@ -203,6 +203,12 @@ impl Switching {
 
     // ---- output
 
+    /// Whether the engine uses a path.
+    #[must_use]
+    pub fn uses(&self, path: PathId) -> bool {
+        self.engine.used().any(|used| used == path)
+    }
+
     /// When to call [`Self::handle_timeout`].
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {

@@ -136,7 +136,7 @@ pub(super) fn run(arguments: PlayArguments) -> Result<ExitCode> {
     let began = std::time::Instant::now();
     let mut progress = Progress::new();
     let doing = Doing::default();
-    let mut watch = |playback: &PlaybackState| {
+    let mut watch = |playback: &PlaybackState<'_>| {
         progress.at(share(playback), &words(playback));
         doing.at(share(playback), &words(playback));
     };
@@ -240,12 +240,12 @@ fn server(url: &str) -> Result<String> {
     Ok(if has_port { authority.to_owned() } else { format!("{authority}:{port}") })
 }
 
-fn share(playback: &PlaybackState) -> f64 {
+fn share(playback: &PlaybackState<'_>) -> f64 {
     playback.position.as_secs_f64() / playback.duration.as_secs_f64().max(0.001)
 }
 
 /// The progress line. It shows whole seconds, so that a log has few different lines.
-fn words(playback: &PlaybackState) -> String {
+fn words(playback: &PlaybackState<'_>) -> String {
     let state = match playback.state {
         PlayState::Starting => "starting",
         PlayState::Playing => "playing",
