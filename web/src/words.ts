@@ -19,3 +19,7 @@ export const duration = (seconds: number) => {
 };
 
 export const mbps = (rate: number) => rate.toFixed(rate >= 100 ? 0 : 1);
+
+/** The measured quality of a picture in the viewport. */
+export const qualityWords = (quality: { slot: number; viewport_psnr_db: number | null; every: number } | null | undefined) =>
+  quality ? `${quality.viewport_psnr_db === null ? "no error" : `${quality.viewport_psnr_db.toFixed(1)} dB`} in GoP ${quality.slot}` : "–";

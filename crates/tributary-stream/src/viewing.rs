@@ -13,6 +13,7 @@ mod outcome;
 mod page;
 mod play;
 mod recording;
+mod sample;
 mod serve;
 mod spool;
 mod stills;
@@ -33,7 +34,7 @@ pub use spool::{Spool, SpoolError, Spooled};
 pub use stills::{StillError, Stills, pictures};
 use tributary_net::transport::TransportName;
 pub use view::{ViewError, Viewed, ViewerConfig, Viewpoint, recorded};
-pub use watch::watch;
+pub use watch::{Radios, watch};
 
 /// Time limit for closing a transport.
 const LEAVE: Duration = Duration::from_secs(1);

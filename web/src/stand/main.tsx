@@ -5,7 +5,7 @@ import { render } from "preact";
 import { useMemo, useRef, useState } from "preact/hooks";
 import { Chart } from "../chart";
 import { usePolling } from "../polling";
-import { bytes, mbps } from "../words";
+import { bytes, mbps, qualityWords } from "../words";
 import { type Change, Changes, type Now, type Radio, Rates, type Side, ask } from "./now";
 import "../page.css";
 import "./stand.css";
@@ -21,7 +21,7 @@ const rates = new Rates();
 function facts(side: Side, middle: number | undefined): [string, string][] {
   const player = side.player;
   if (player === null) return [];
-  const { shown, so_far, video } = player;
+  const { quality, shown, so_far, video } = player;
   const tiles = shown?.tiles ?? [];
   const qp = middle === undefined ? undefined : video?.qps[middle];
   const arrives = (player.radios ?? []).reduce((sum, radio) => sum + radio.receive_mbps, 0);
@@ -29,6 +29,7 @@ function facts(side: Side, middle: number | undefined): [string, string][] {
     ["arrives now", `${mbps(arrives)} Mbit/s`],
     ["tiles in time, this GoP", `${tiles.filter((quality) => quality >= 0).length} of ${tiles.length}`],
     ["in the middle of the view", qp === undefined ? "nothing in time" : `QP ${qp}`],
+    ["viewport PSNR, sampled", qualityWords(quality)],
     ["tiles not in time", String(so_far.tiles_not_in_time)],
     ["tiles left out", String(so_far.tiles_left_out)],
     ["media in time", bytes(so_far.bytes)],
@@ -54,6 +55,8 @@ function SideView({ side, radios }: { side: Side; radios: Radio[] }) {
     "data-not-in-time": sums?.tiles_not_in_time ?? "",
     "data-left-out": sums?.tiles_left_out ?? "",
     "data-bytes": sums?.bytes ?? "",
+    "data-psnr": player?.quality?.viewport_psnr_db ?? "",
+    "data-psnr-slot": player?.quality?.slot ?? "",
   };
   return (
     <section class="side panel" data-side={side.name} aria-label={side.label} {...data}>

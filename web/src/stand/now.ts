@@ -31,6 +31,8 @@ export interface PlayerStatus {
   video: { qps: number[] } | null;
   shown: { slot: number; tiles: number[] } | null;
   so_far: { slots: number; slots_incomplete: number; tiles_in_time: number; tiles_not_in_time: number; tiles_left_out: number; bytes: number };
+  /** Of one picture of some slots; `null` before the first one, or without the source. */
+  quality: { slot: number; viewport_psnr_db: number | null; every: number } | null;
   radios?: Path[];
 }
 

@@ -59,6 +59,7 @@ pub(super) fn start(
     let ends = Ends::start(&network, (over.transport, &settings.congestion), &settings.directory, directory)?;
     let mut play = ends.player(&network);
     play.args(["--allocator", &settings.allocator, "--web", "127.0.0.1:0", "--json"]);
+    play.arg("--reference").arg(&settings.directory);
     let player = Process::start(format!("player over {}", over.label), play)?;
     let Announced { url } = player.answer(READY)?;
     let page = address(&url).ok_or_else(|| player.failed(format!("has no page at `{url}`")))?;

@@ -44,6 +44,8 @@ pub(super) enum News<'a> {
     Slot(SlotNews),
     /// The radios, each second.
     Radios { radios: &'a [PathSnapshot] },
+    /// The quality of a picture that was measured.
+    Quality(QualityNews),
     /// Messages that this page did not take in time.
     Skipped { messages: u64 },
 }
@@ -121,6 +123,17 @@ impl SlotNews {
     }
 }
 
+/// The quality of one picture in the viewport.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct QualityNews {
+    /// The slot whose middle picture it is.
+    pub(super) slot: u32,
+    /// PSNR of luma in the viewport, dB; `null` when there is no difference.
+    pub(super) viewport_psnr_db: Option<f64>,
+    /// Slots between two measured ones.
+    pub(super) every: u32,
+}
+
 /// Sums over the slots of a viewing that have begun.
 #[derive(Debug, Default, Serialize)]
 struct SoFar {
@@ -167,6 +180,7 @@ struct Present {
     video: Value,
     slot: Value,
     so_far: SoFar,
+    quality: Value,
     radios: Value,
     inits: BTreeMap<(u16, u8), Bytes>,
 }
@@ -215,7 +229,8 @@ impl Feed {
         let present = self.present();
         let mut status = serde_json::json!({
             "state": present.state["state"], "cause": present.state["cause"], "pages": self.pages(),
-            "video": present.video, "shown": present.slot, "so_far": present.so_far, "look": self.looking(),
+            "video": present.video, "shown": present.slot, "so_far": present.so_far, "quality": present.quality,
+            "look": self.looking(),
         });
         if let Some(radios) = present.radios.get("radios") {
             status["radios"] = radios.clone();
@@ -268,6 +283,7 @@ impl Feed {
                 present.slot = value;
             }
             News::Radios { .. } => present.radios = value,
+            News::Quality(_) => present.quality = value,
             News::Skipped { .. } => {}
         }
         // Without a page nobody receives it.

@@ -262,3 +262,50 @@ async fn missing_segments_and_foreign_servers_are_reported() {
     accepting.abort();
     assert!(error.contains("invalid message"), "{error}");
 }
+
+/// Plays slots 0 to 4 in these qualities, without one tile in slot 4, and returns the sampled quality of slot 4, dB.
+async fn sampled(clip: &Clip, quality: u8, missing: Option<u16>) -> f64 {
+    let video = TiledVideo::open(&clip.path()).unwrap();
+    let settings = Viewpoint::new(viewer("ows", None)).unwrap().measure_settings();
+    let feed = Feed::default();
+    let tiles: Vec<(u32, u16, bytes::Bytes, bytes::Bytes)> = (0..5_u32)
+        .flat_map(|slot| (0..8_u16).map(move |tile| (slot, tile)))
+        .map(|(slot, tile)| {
+            let (at, quality) = (usize::from(tile), usize::from(quality));
+            let segment = video.segment(slot as usize % video.gops(), at, quality).unwrap();
+            (slot, tile, video.init(at, quality).unwrap().to_vec().into(), segment.into())
+        })
+        .collect();
+    let gops = video.gops() as u32;
+    let mut sampler = sample::Sampler::new(Arc::new(sample::Reference { video, settings }));
+    for slot in 0..5 {
+        for (_, tile, init, segment) in tiles.iter().filter(|(of, ..)| *of == slot) {
+            let (init, segment) = ((slot == 0).then(|| init.clone()), segment.clone());
+            let in_time = slot < 4 || missing != Some(*tile);
+            sampler.tile(&crate::tiled::TileArrived {
+                slot,
+                gop: slot % gops,
+                tile: *tile,
+                quality,
+                in_time,
+                init,
+                segment,
+            });
+        }
+        sampler.begin((slot, slot % gops), tributary_video::sphere::Orientation::default(), &feed);
+        let measured = || feed.status()["quality"]["slot"] == slot / 4 * 4;
+        tributary_testing::becomes("the slot is measured", measured).await;
+    }
+    feed.status()["quality"]["viewport_psnr_db"].as_f64().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sampled_quality_falls_with_coarse_tiles_and_with_a_tile_that_is_not_in_time() {
+    let clip = clip();
+    let (fine, coarse) = (sampled(&clip, 0, None).await, sampled(&clip, 2, None).await);
+    // Tile 1 is straight ahead of a grid of 4×2. In its place the last picture of the slot before stays.
+    let frozen = sampled(&clip, 0, Some(1)).await;
+    let elsewhere = sampled(&clip, 0, Some(0)).await;
+    assert!(fine > 35.0 && coarse < fine - 5.0 && frozen < fine - 5.0, "{fine} {coarse} {frozen}");
+    assert!(elsewhere > frozen, "{elsewhere} {frozen}");
+}

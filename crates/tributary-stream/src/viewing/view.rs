@@ -314,7 +314,8 @@ impl Viewpoint {
         Ok(Viewed { result, measured })
     }
 
-    fn same(&self, reference: &TiledVideo, video: &crate::tiled::Video) -> Result<(), ViewError> {
+    /// Checks that the server's video is the one of a directory.
+    pub(super) fn same(&self, reference: &TiledVideo, video: &crate::tiled::Video) -> Result<(), ViewError> {
         let (ours, theirs) = (reference.table().layout(), &video.layout);
         let differs = if ours.grid != theirs.grid {
             "its grid differs"

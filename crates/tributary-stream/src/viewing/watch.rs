@@ -6,17 +6,20 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant as Clock, sleep, timeout};
 use tributary_net::PathState;
 use tributary_net::proxy::PathSnapshot;
 use tributary_net::transport::Connection;
+use tributary_tiles::TiledVideo;
 use tributary_types::Instant;
 use tributary_video::sphere::Orientation;
 
 use super::feed::{Feed, News, SlotNews, VideoNews};
 use super::play::open;
+use super::sample::{Reference, Sampler};
 use super::view::Viewpoint;
 use super::{LEAVE, PlayConfig, PlayFailure};
 use crate::tiled::{End, Player, TileArrived, Viewer, play_tiles};
@@ -29,12 +32,20 @@ const PAUSE: Duration = Duration::from_secs(1);
 const SAMPLE: Duration = Duration::from_secs(1);
 
 /// Plays for the pages of `feed`, until the viewer's number of seconds has been played; without such a number it does not end. `lost` gets the
-/// cause of every failed or lost connection. Dropping the future ends the viewing.
-pub async fn watch(viewpoint: &Viewpoint, config: &PlayConfig, feed: &Feed, mut lost: impl FnMut(&str)) {
+/// cause of every failed or lost connection. With `reference`, the tiled video with the source's pictures, the quality of a sample of pictures is
+/// measured. Dropping the future ends the viewing.
+pub async fn watch(
+    viewpoint: &Viewpoint,
+    (config, reference): (&PlayConfig, Option<TiledVideo>),
+    feed: &Feed,
+    mut lost: impl FnMut(&str),
+) {
+    let settings = viewpoint.measure_settings();
+    let reference = reference.map(|video| Arc::new(Reference { video, settings }));
     for viewing in 0.. {
         feed.watched().await;
         feed.say(&News::State { state: "connecting", cause: None });
-        let cause = match one(viewpoint, config, (feed, viewing)).await {
+        let cause = match one(viewpoint, (config, &reference), (feed, viewing)).await {
             Ok(Outcome::Left) => {
                 feed.say(&News::State { state: "waiting", cause: None });
                 continue;
@@ -55,10 +66,15 @@ enum Outcome {
     Lost(String),
 }
 
-async fn one(viewpoint: &Viewpoint, config: &PlayConfig, to: (&Feed, u32)) -> Result<Outcome, PlayFailure> {
-    let radios = Radios { began: Clock::now(), sampled: None, counters: BTreeMap::new() };
+async fn one(
+    viewpoint: &Viewpoint,
+    (config, reference): (&PlayConfig, &Option<Arc<Reference>>),
+    to: (&Feed, u32),
+) -> Result<Outcome, PlayFailure> {
+    let radios = Radios::default();
     let (connection, streams) = open(config).await?;
-    let mut watching = Watching::new((&connection, radios), to, viewpoint.field_degrees());
+    let mut watching = Watching::new((&connection, radios), to, viewpoint);
+    watching.sampler = reference.clone().map(Sampler::new);
     let planner = viewpoint.planner().expect("the allocator was checked");
     let (video, record) = play_tiles(streams, viewpoint.endless(), planner, &mut watching).await?;
     let left = watching.has_left();
@@ -80,7 +96,8 @@ struct Watching<'a> {
     connection: &'a Connection,
     feed: &'a Feed,
     viewing: u32,
-    field: (f64, f64),
+    viewpoint: &'a Viewpoint,
+    sampler: Option<Sampler>,
     head: Receiver<Option<Orientation>>,
     /// The next slot to be shown.
     next: u32,
@@ -95,18 +112,33 @@ impl<'a> Watching<'a> {
     fn new(
         (connection, radios): (&'a Connection, Radios),
         (feed, viewing): (&'a Feed, u32),
-        field: (f64, f64),
+        viewpoint: &'a Viewpoint,
     ) -> Self {
         let mut head = feed.head();
         // Where the viewer looks already counts, too.
         head.mark_changed();
-        Self { connection, feed, viewing, field, head, next: 0, began: false, away: None, radios }
+        let sampler = None;
+        Self {
+            connection,
+            feed,
+            viewing,
+            viewpoint,
+            sampler,
+            head,
+            next: 0,
+            began: false,
+            away: None,
+            radios,
+        }
     }
 }
 
 impl Viewer for Watching<'_> {
     fn tile(&mut self, tile: TileArrived) -> io::Result<()> {
         self.feed.tile(&tile);
+        if let Some(sampler) = &mut self.sampler {
+            sampler.tile(&tile);
+        }
         Ok(())
     }
 
@@ -127,7 +159,12 @@ impl Viewer for Watching<'_> {
         let (video, position_s) = (player.video()?, player.playback_s(now)?);
         if !self.began {
             self.began = true;
-            self.feed.say(&News::Video(VideoNews::new(self.viewing, video, self.field)));
+            let field = self.viewpoint.field_degrees();
+            self.feed.say(&News::Video(VideoNews::new(self.viewing, video, field)));
+            self.sampler.take_if(|sampler| {
+                let other = self.viewpoint.same(sampler.video(), video).err();
+                other.inspect(|error| tracing::warn!("the viewport is not measured: {error}")).is_some()
+            });
             self.feed.say(&News::State { state: "playing", cause: None });
         }
         let gop_s = video.layout.gop_duration_s;
@@ -135,8 +172,13 @@ impl Viewer for Watching<'_> {
         while ahead_s(self.next) <= 0.0 {
             let tiles = video.layout.grid.tiles();
             let Some(news) = SlotNews::new(player.slots(), self.next, position_s, tiles) else { break };
-            self.next += 1;
             self.feed.say(&News::Slot(news));
+            if let Some((sampler, record)) = self.sampler.as_mut().zip(player.slots().get(self.next as usize))
+            {
+                let pose = self.head.borrow().unwrap_or_default();
+                sampler.begin((self.next, record.gop), pose, self.feed);
+            }
+            self.next += 1;
         }
         Some(now + Duration::from_secs_f64(ahead_s(self.next).max(1e-3)))
     }
@@ -146,8 +188,9 @@ impl Viewer for Watching<'_> {
     }
 }
 
-/// The radios' counters of the last second.
-struct Radios {
+/// The paths of a connection as `docs/guide/status.md` describes them, with their rates since the last look.
+#[derive(Debug)]
+pub struct Radios {
     /// When the connection was opened.
     began: Clock,
     sampled: Option<Clock>,
@@ -155,12 +198,19 @@ struct Radios {
     counters: BTreeMap<String, (u64, u64)>,
 }
 
+impl Default for Radios {
+    fn default() -> Self {
+        Self { began: Clock::now(), sampled: None, counters: BTreeMap::new() }
+    }
+}
+
 impl Radios {
-    fn tell(&mut self, connection: &Connection, feed: &Feed) {
+    /// Looks at the paths, at most once a second; `None` before a second is over.
+    pub fn look(&mut self, connection: &Connection) -> Option<Vec<PathSnapshot>> {
         let now = Clock::now();
         let seconds = self.sampled.map(|last| (now - last).as_secs_f64());
         if seconds.is_some_and(|seconds| seconds < SAMPLE.as_secs_f64()) {
-            return;
+            return None;
         }
         self.sampled = Some(now);
         let mut radios = snapshots(connection, now - self.began);
@@ -175,7 +225,13 @@ impl Radios {
             counters.insert(radio.radio.clone(), (radio.sent, radio.received));
         }
         self.counters = counters;
-        feed.say(&News::Radios { radios: &radios });
+        Some(radios)
+    }
+
+    fn tell(&mut self, connection: &Connection, feed: &Feed) {
+        if let Some(radios) = self.look(connection) {
+            feed.say(&News::Radios { radios: &radios });
+        }
     }
 }
 

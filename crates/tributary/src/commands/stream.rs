@@ -105,7 +105,8 @@ pub(crate) struct StreamPlayArguments {
     pub(crate) transport: TransportArguments,
     #[command(flatten)]
     pub(crate) viewer: ViewerArguments,
-    /// The tiled video with the source's pictures, to measure against; without it only arrivals are reported
+    /// The tiled video with the source's pictures, to measure against; without it only arrivals are reported. With --web one picture of every
+    /// fourth GoP is measured
     #[arg(long, value_name = "DIR")]
     pub(crate) reference: Option<PathBuf>,
     /// Seconds to play; the video is repeated if it is shorter [default: the video once]
@@ -122,7 +123,7 @@ pub(crate) struct StreamPlayArguments {
     /// The viewer looks around with mouse, touch or arrow keys, and the player plans for where he looks. It plays while the
     /// page is open, and repeats the video without --seconds.
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:0",
-        conflicts_with_all = ["head", "reference", "report", "keep"])]
+        conflicts_with_all = ["head", "report", "keep"])]
     pub(crate) web: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) service: ServiceArguments,
@@ -245,9 +246,11 @@ fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
     let (config, viewpoint) = playing(arguments)?;
     let service = &arguments.service;
     if let Some(address) = arguments.web {
+        let reference = arguments.reference.as_deref().map(TiledVideo::open).transpose()?;
         return proxy::runtime(service.log_format)?.block_on(async {
             keys::say(config.transport.common.as_ref().map(|common| &common.keys));
-            page::run((config, viewpoint), (address, arguments.json), service.begin()?).await
+            let page = (address, arguments.json);
+            page::run((config, viewpoint), reference, page, service.begin()?).await
         });
     }
     if let Some(keep) = &arguments.keep {

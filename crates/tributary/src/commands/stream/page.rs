@@ -15,6 +15,7 @@ use hyper::{Method, Request, StatusCode};
 use serde::Deserialize;
 use tributary_site::{self as site, Answer, Site};
 use tributary_stream::viewing::{self, Feed, PlayConfig, Subscription, Viewpoint};
+use tributary_tiles::TiledVideo;
 use tributary_video::sphere::Orientation;
 
 use crate::commands::stop;
@@ -33,6 +34,7 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// The address is not on loopback or is in use.
 pub(super) async fn run(
     (config, viewpoint): (PlayConfig, Viewpoint),
+    reference: Option<TiledVideo>,
     (address, json): (SocketAddr, bool),
     service: Service,
 ) -> Result<ExitCode> {
@@ -44,7 +46,7 @@ pub(super) async fn run(
     site.announce(json)?;
     let lost = |cause: &str| tracing::warn!("no connection: {cause}; trying again");
     tokio::select! {
-        () = viewing::watch(&viewpoint, &config, &feed, lost) => tokio::time::sleep(FAREWELL).await,
+        () = viewing::watch(&viewpoint, (&config, reference), &feed, lost) => tokio::time::sleep(FAREWELL).await,
         served = site.serve(listener, move |path, request| answer(path, request, asked.clone())) => drop(served?),
         (_, name) = signals.next() => tracing::info!("{name} received; ended"),
         () = ending.requested() => tracing::info!("asked to end; ended"),
