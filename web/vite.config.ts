@@ -1,16 +1,33 @@
 import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
 import path from "node:path";
+import { gunzipSync } from "node:zlib";
 import { defineConfig, type Plugin } from "vite";
 
-/** The pages: their folder below `src`, the folder and file that the program includes, and whether they have frames. */
-const PAGES: Record<string, { root: string; folder: string; file: string; frames?: boolean }> = {
+interface Page {
+  /** Folder of its source. */
+  root: string;
+  /** Folder and file that the program includes. */
+  folder: string;
+  file: string;
+  /** It has frames. */
+  frames?: boolean;
+  /** It loads dash.js, which the program serves beside it, and plays video from memory. */
+  dashJs?: boolean;
+}
+
+const PAGES: Record<string, Page> = {
   dashboard: { root: "src", folder: "tributary/src/commands/status", file: "dashboard.html" },
+  dash: { root: "src/dash", folder: "tributary/src/commands/dash", file: "dash.html", dashJs: true },
   play: { root: "src/play", folder: "tributary/src/commands/stream", file: "play.html" },
   stand: { root: "src/stand", folder: "tributary-lab/src/show", file: "show.html", frames: true },
 };
 
+/** The hash of dash.js, by which the page's policy knows it. */
+const DASH_JS = `sha384-${createHash("sha384").update(gunzipSync(readFileSync("../crates/tributary/src/commands/dash/dash.js.gz"))).digest("base64")}`;
+
 /** Puts script and style into the page, and a policy that allows these two, and requests to the page's own server and frames from it. */
-function oneFile(name: string, frames: boolean): Plugin {
+function oneFile({ file: name, frames, dashJs }: Page): Plugin {
   return {
     name: "one-file",
     enforce: "post",
@@ -29,10 +46,11 @@ function oneFile(name: string, frames: boolean): Plugin {
       const hash = (text: string) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
       const policy = [
         "default-src 'none'",
-        `script-src ${hash(script)}`,
+        `script-src ${hash(script)}${dashJs === true ? ` '${DASH_JS}'` : ""}`,
         `style-src ${hash(style)}`,
         "connect-src 'self'",
-        ...(frames ? ["frame-src 'self'"] : []),
+        ...(frames === true ? ["frame-src 'self'"] : []),
+        ...(dashJs === true ? ["media-src blob:"] : []),
         "base-uri 'none'",
         "form-action 'none'",
       ].join("; ");
@@ -54,9 +72,9 @@ export default defineConfig(({ mode }) => {
   if (page === undefined) throw new Error(`--mode is one of ${Object.keys(PAGES).join(", ")}`);
   return {
     root: page.root,
-    plugins: [oneFile(page.file, page.frames === true)],
+    plugins: [oneFile(page)],
     // Which page it is says nothing about how it is made.
-    define: { "process.env.NODE_ENV": '"production"' },
+    define: { "process.env.NODE_ENV": '"production"', DASH_JS_HASH: JSON.stringify(DASH_JS) },
     build: {
       outDir: path.resolve(`../crates/${page.folder}`),
       emptyOutDir: false,

@@ -4,11 +4,14 @@ import { Chart, colour } from "./chart";
 import type { Curve } from "./history";
 import { type Client, type Path, type Program, type Session, sessionsOf, tilesOf } from "./status";
 import { TileMap } from "./tiles";
-import { bytes, duration, mbps } from "./words";
+import { VIEWING_FIELDS, ViewingView, viewingOf } from "./viewing";
+import { bytes, duration, mbps, qualityWords } from "./words";
 
 /** Sessions that are listed; a server may have a thousand. */
 const LISTED = 20;
-const PROXY = new Set(["role", "pid", "started", "uptime_s", "listening", "sessions", "destinations", "memory", "radios", "video", "shown", "clients"]);
+const PROXY = new Set(["role", "pid", "started", "uptime_s", "listening", "sessions", "destinations", "memory", "radios", "video", "shown", "quality", "clients"]);
+type Quality = NonNullable<Parameters<typeof qualityWords>[0]>;
+const VIEWING = new Set(VIEWING_FIELDS);
 const SIGNS: Record<string, string> = { up: "●", silent: "◐", down: "○", removed: "×" };
 
 function State({ path }: { path: Path }) {
@@ -150,7 +153,10 @@ export function ProgramView({ program, curve, at }: { program: Program; curve: C
   const rate = (session: Session) =>
     session.paths.reduce((sum, path) => sum + path.send_mbps + path.receive_mbps, 0);
   const sessions = [...sessionsOf(program)].sort((a, b) => rate(b) - rate(a));
-  const others = Object.entries(program).filter(([key, value]) => !PROXY.has(key) && !(key === "draining" && value === false));
+  const viewing = viewingOf(program);
+  const others = Object.entries(program).filter(
+    ([key, value]) => !PROXY.has(key) && !(viewing !== undefined && VIEWING.has(key)) && !(key === "draining" && value === false),
+  );
   const tiles = tilesOf(program);
   const total = sessions.reduce((sum, session) => sum + rate(session), 0);
   return (
@@ -168,6 +174,12 @@ export function ProgramView({ program, curve, at }: { program: Program; curve: C
         <Chart curve={curve} at={at} label={`rate of each radio of ${program.role} over two minutes; the numbers are in the table`} />
       )}
       {tiles && <TileMap {...tiles} />}
+      {program["quality"] != null && (
+        <p class="facts">
+          Viewport PSNR, of one picture in {(program["quality"] as Quality).every} GoPs: <b class="psnr">{qualityWords(program["quality"] as Quality)}</b>
+        </p>
+      )}
+      {viewing && <ViewingView viewing={viewing} />}
       {sessions.slice(0, LISTED).map((session, index) => (
         <SessionView key={session.session ?? index} session={session} order={[...(curve?.rates.keys() ?? [])]} />
       ))}

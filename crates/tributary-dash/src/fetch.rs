@@ -26,7 +26,7 @@ pub(crate) use connection::HttpConnection;
 use http3::Http3;
 pub use http3::Http3Error;
 pub(crate) use range::Cut;
-pub(crate) use redirect::drain;
+pub(crate) use redirect::{drain, target as redirect_target};
 
 /// Timeout for the headers of a response, and for a small response as a whole.
 const ANSWER: Duration = Duration::from_secs(20);

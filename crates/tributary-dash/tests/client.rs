@@ -6,11 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use http::StatusCode;
+use http::header::{self, HeaderMap, HeaderValue};
+use http_body::Body as _;
+use http_body_util::BodyExt;
 use tributary_dash::client::{
     self, ClientConfig, ClientError, LogEvent, Outcome, Steering, TransportChoice, TransportPaths,
 };
 use tributary_dash::server::{Limits, Server, ServerConfig};
 use tributary_dash::tls::{Identity, Trust};
+use tributary_dash::viewing::{Carried, EventLog, Viewing, ViewingConfig};
 use tributary_net::transport::{Certificates, TransportConfig};
 use tributary_net::{Common, Key};
 use tributary_player::dash::play::{Event, Settings};
@@ -492,4 +497,89 @@ async fn without_a_controller_or_udp_the_title_plays_over_tcp_and_says_so() {
     );
     assert!(texts[1].contains("UDP may be blocked; continuing with TCP"), "{texts:?}");
     assert_eq!(texts[2], "start on TCP (UdpBlocked)");
+}
+
+/// A viewing of a site that has begun.
+fn viewing(config: ClientConfig) -> Viewing {
+    let ClientConfig { url, transport, .. } = config;
+    let viewing = Viewing::new(ViewingConfig { url, transport }, EventLog::new(None).unwrap()).unwrap();
+    let running = viewing.clone();
+    tokio::spawn(async move { running.run().await });
+    viewing.begin();
+    viewing
+}
+
+async fn body(answer: http::Response<Carried>) -> Vec<u8> {
+    answer.into_body().collect().await.unwrap().to_bytes().to_vec()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_browser_gets_files_and_ranges_over_every_transport() {
+    for name in ["tcp", "session", "quic"] {
+        let site = site(name).await;
+        let viewing = viewing(site.config(name, "b.mpd", "dynamic"));
+        let whole = std::fs::read(site.directory.path().join("1.mp4")).unwrap();
+        let answer = viewing.get("/1.mp4", &HeaderMap::new()).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::OK, "{name}");
+        assert_eq!(answer.body().size_hint().exact(), Some(whole.len() as u64));
+        assert!(body(answer).await == whole, "{name}");
+        let range = [(header::RANGE, HeaderValue::from_static("bytes=100-5099"))].into_iter().collect();
+        let answer = viewing.get("/1.mp4", &range).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::PARTIAL_CONTENT);
+        assert_eq!(answer.headers()[header::CONTENT_RANGE], format!("bytes 100-5099/{}", whole.len()));
+        assert!(body(answer).await == whole[100..5100], "{name}");
+        let absent = viewing.get("/absent", &HeaderMap::new()).await.unwrap();
+        assert_eq!(absent.status(), StatusCode::NOT_FOUND);
+        let status = serde_json::to_value(viewing.status()).unwrap();
+        assert_eq!((&status["requests"], &status["failed"]), (&3.into(), &0.into()), "{status}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_download_of_the_viewer_before_goes_on_over_the_next_ones_connection() {
+    let site = site("session").await;
+    let large: Vec<u8> = (0..24 << 20).map(|at| byte(1, 2, at)).collect();
+    std::fs::write(site.directory.path().join("large"), &large).unwrap();
+    let viewing = viewing(site.config("session", "a.mpd", "dynamic"));
+    let mut download = viewing.get("/large", &HeaderMap::new()).await.unwrap().into_body();
+    let mut got = download.frame().await.unwrap().unwrap().into_data().unwrap().to_vec();
+    viewing.begin();
+    let status = || serde_json::to_value(viewing.status()).unwrap();
+    tributary_testing::becomes("the next viewer is connected", || status()["state"] == "starting").await;
+    while let Some(piece) = download.frame().await {
+        got.extend_from_slice(&piece.unwrap().into_data().unwrap());
+    }
+    assert!(got == large, "{} of {} bytes", got.len(), large.len());
+    assert_eq!(status()["continued"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_browsers_download_goes_on_over_the_transport_that_the_engine_moves_to() {
+    let (site, quic) = engine_site(1).await;
+    // More than sockets and channels hold.
+    let large: Vec<u8> = (0..24 << 20).map(|at| byte(1, 2, at)).collect();
+    std::fs::write(site.directory.path().join("large"), &large).unwrap();
+    let (good, one) = (paths(Some("10"), Some("12")), paths(Some("10"), None));
+    let (url, _) = controller(vec![good.clone(), good, one]);
+    let viewing = viewing(steered(&site, url, quic));
+    let mut download = viewing.get("/large", &HeaderMap::new()).await.unwrap().into_body();
+    let mut got = download.frame().await.unwrap().unwrap().into_data().unwrap().to_vec();
+    let status = || serde_json::to_value(viewing.status()).unwrap();
+    if status()["transports"][0] == "tcp" {
+        return not_run("nothing moved: this kernel has no MPTCP");
+    }
+    tributary_testing::becomes("playback moves to QUIC", || status()["transport"] == "quic").await;
+    while let Some(piece) = download.frame().await {
+        got.extend_from_slice(&piece.unwrap().into_data().unwrap());
+    }
+    assert!(got == large, "{} of {} bytes", got.len(), large.len());
+    let status = status();
+    assert_eq!(
+        (&status["transports"], &status["continued"]),
+        (&serde_json::json!(["mptcp", "quic"]), &1.into())
+    );
+    let decided: Vec<_> =
+        status["events"].as_array().unwrap().iter().filter_map(|event| event["decision"].as_str()).collect();
+    let expected = ["start on MPTCP over p1, p2", "remove p2", "move to QUIC over p1"];
+    assert_eq!(decided, expected, "{status}");
 }

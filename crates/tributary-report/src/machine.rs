@@ -69,8 +69,9 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-/// RFC 3339 in UTC, from the days-to-civil-date rule of the proleptic Gregorian calendar.
-fn timestamp(time: SystemTime) -> String {
+/// A time in RFC 3339 format, UTC, in whole seconds; from the days-to-civil-date rule of the proleptic Gregorian calendar.
+#[must_use]
+pub fn timestamp(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let shifted = days + 719_468; // days since 1 March of year 0

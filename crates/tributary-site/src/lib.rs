@@ -13,13 +13,16 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use std::convert::Infallible;
+use std::error::Error;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Stdio};
 use thiserror::Error;
 
+/// Why a body ends early. Whoever reads it learns that it is not complete.
+pub type BodyError = Box<dyn Error + Send + Sync>;
 /// What a site answers.
-pub type Answer = Response<BoxBody<Bytes, hyper::Error>>;
+pub type Answer = Response<BoxBody<Bytes, BodyError>>;
 
 const ASK: &str = "use the URL that the program printed";
 
@@ -156,9 +159,9 @@ impl Site {
 /// An answer that only the page itself may read.
 pub fn answer<B>(kind: &'static str, body: B) -> Answer
 where
-    B: Body<Data = Bytes, Error = Infallible> + Send + Sync + 'static,
+    B: Body<Data = Bytes, Error: Into<BodyError>> + Send + Sync + 'static,
 {
-    let mut response = Response::new(body.map_err(|never| match never {}).boxed());
+    let mut response = Response::new(body.map_err(Into::into).boxed());
     secure(response.headers_mut(), kind);
     response
 }
@@ -174,6 +177,17 @@ pub fn page(text: &'static str) -> Answer {
 pub fn embeddable(mut answer: Answer) -> Answer {
     let own = HeaderValue::from_static("frame-ancestors 'self'");
     answer.headers_mut().insert(header::CONTENT_SECURITY_POLICY, own);
+    answer
+}
+
+/// A file of another server for the page's own scripts. Opened as a page, it can do nothing.
+pub fn foreign<B>(body: B) -> Answer
+where
+    B: Body<Data = Bytes, Error: Into<BodyError>> + Send + Sync + 'static,
+{
+    let mut answer = answer("application/octet-stream", body);
+    let nothing = HeaderValue::from_static("default-src 'none'; sandbox; frame-ancestors 'none'");
+    answer.headers_mut().insert(header::CONTENT_SECURITY_POLICY, nothing);
     answer
 }
 
@@ -303,5 +317,8 @@ mod tests {
         assert_eq!(headers["content-security-policy"], "frame-ancestors 'none'");
         let framed = embeddable(page("x"));
         assert_eq!(framed.headers()["content-security-policy"], "frame-ancestors 'self'");
+        let others = foreign(Full::new(Bytes::from("<script>"))).headers().clone();
+        assert_eq!(others["content-type"], "application/octet-stream");
+        assert!(others["content-security-policy"].to_str().unwrap().contains("sandbox"));
     }
 }

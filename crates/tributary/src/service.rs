@@ -24,7 +24,7 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tributary_net::proxy::Watch;
 
@@ -185,20 +185,48 @@ impl Service {
 
 /// What a player is doing, for its status.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Doing(Arc<Mutex<(f64, String)>>);
+pub(crate) struct Doing(Arc<Mutex<Done>>);
+
+#[derive(Debug, Default)]
+struct Done {
+    share: f64,
+    text: String,
+    /// Further fields of the status.
+    also: serde_json::Map<String, Value>,
+}
 
 impl Doing {
     /// `share` of all work is done, 0 to 1; `text` is the present step.
     pub(crate) fn at(&self, share: f64, text: &str) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (share, text.to_owned());
+        let mut done = self.lock();
+        (done.share, done.text) = (share, text.to_owned());
+    }
+
+    /// Shows this object's fields, too.
+    pub(crate) fn also(&self, fields: Value) {
+        if let Value::Object(fields) = fields {
+            self.lock().also.extend(fields);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Done> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Shows it, with the server and the paths to it.
     pub(crate) fn show(&self, service: Service, role: &'static str, server: Value) -> Shown {
         let doing = self.clone();
         service.show(role, &[] as &[String], Control::none(), move || {
-            let (share, text) = &*doing.0.lock().unwrap_or_else(PoisonError::into_inner);
-            serde_json::json!({ "share": share, "doing": text, "server": server })
+            let done = doing.lock();
+            let mut status = done.also.clone();
+            for (name, value) in [
+                ("share", done.share.into()),
+                ("doing", done.text.as_str().into()),
+                ("server", server.clone()),
+            ] {
+                status.insert(name.to_owned(), value);
+            }
+            status.into()
         })
     }
 }

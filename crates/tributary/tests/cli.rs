@@ -124,6 +124,15 @@ fn usage_errors_exit_with_two() {
 }
 
 #[test]
+fn a_page_is_for_this_machine_and_leaves_out_what_only_the_headless_player_does() {
+    let play = |more: &[&str]| output(&[&["dash", "play", "http://127.0.0.1:9/m.mpd"], more].concat());
+    refused(&play(&["--web", "0.0.0.0:8360"]), 1, &["0.0.0.0:8360", "ssh -L 8360:127.0.0.1:8360"]);
+    refused(&play(&["--web", "--rule", "bola"]), 2, &["--web", "--rule"]);
+    refused(&play(&["--json-events", "x.jsonl"]), 2, &["--web"]);
+    refused(&play(&["--web", "--json-events", "/nowhere/x.jsonl"]), 1, &["/nowhere/x.jsonl"]);
+}
+
+#[test]
 fn keys_that_cannot_be_used() {
     let directory = TempDir::new().unwrap();
     let serve = |key: &Path| {

@@ -63,6 +63,11 @@ impl Transports {
         self.steer.as_ref().map(Steer::paths).unwrap_or_default()
     }
 
+    /// Whether the connection before the one in use is still kept.
+    pub(crate) fn is_settling(&self) -> bool {
+        self.before.is_some()
+    }
+
     /// Waits for the engine's next action and carries it out; never returns without an engine.
     ///
     /// Cancellation: safe, nothing is lost.

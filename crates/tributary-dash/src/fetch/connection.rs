@@ -39,7 +39,8 @@ impl HttpConnection {
         }
     }
 
-    fn connection(&self) -> &Connection {
+    /// The transport's connection.
+    pub(crate) fn connection(&self) -> &Connection {
         match self {
             Self::Streams(connection) => connection,
             Self::Http3(http) => http.connection(),

@@ -13,7 +13,7 @@ pub(super) const MOST: usize = 10;
 const BODY: usize = 64 << 10;
 
 /// The URL to which a response redirects a request of `url`; `None` if it is no redirect.
-pub(super) fn target(url: &str, response: &Response<Received>) -> Result<Option<String>, FetchError> {
+pub(crate) fn target(url: &str, response: &Response<Received>) -> Result<Option<String>, FetchError> {
     let redirects = matches!(
         response.status(),
         StatusCode::MOVED_PERMANENTLY

@@ -158,7 +158,7 @@ async fn ask(
     let (mut parts, body) = sender.send_request(asked).await?.into_parts();
     // Concerns the connection to the player only (RFC 9110 §7.6.1).
     parts.headers.remove(header::TRANSFER_ENCODING);
-    Ok(Response::from_parts(parts, body.boxed()))
+    Ok(Response::from_parts(parts, body.map_err(Into::into).boxed()))
 }
 
 #[cfg(test)]

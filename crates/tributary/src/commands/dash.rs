@@ -1,5 +1,6 @@
 //! `tributary dash`: MPEG-DASH over every transport.
 
+mod page;
 mod play;
 
 use super::{proxy, stop};

@@ -1,20 +1,23 @@
 //! `tributary dash play`.
 
 use super::super::proxy;
+use super::page;
 use crate::keys::{self, ClientKeys};
 use crate::paths;
 use crate::service::{Doing, ServiceArguments};
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tributary_cli::{Progress, output, quantity};
 use tributary_dash::client::{
     self, ClientConfig, LogEvent, Outcome, PlaybackState, Steering, TransportChoice, TransportPaths,
 };
 use tributary_dash::controller::Token;
 use tributary_dash::tls::Trust;
+use tributary_dash::viewing::{EventLog, Viewing, ViewingConfig};
 use tributary_net::transport::{Certificates, TransportConfig, TransportName};
 use tributary_net::{Common, Keys};
 use tributary_player::PlayState;
@@ -24,7 +27,10 @@ use tributary_player::engine;
 use tributary_report::machine;
 use tributary_report::{HtmlReport, KeyFigure, RunInfo, Series, TimeSeries, Tone};
 
-/// Play a DASH title without showing it, and record the quality, stalls and switches of the playback.
+/// Time between two looks at the engine's paths, for the status.
+const PATHS_TOLD: Duration = Duration::from_millis(500);
+
+/// Play a DASH title in the browser, or without showing it, and record the quality, stalls and switches of the playback.
 ///
 /// Video only, in real time; a bitrate rule chooses the quality, with abandonment of downloads and CMCD. With
 /// `--transport engine` the decision engine chooses between QUIC and MPTCP from a path controller's measurements, and
@@ -39,7 +45,8 @@ use tributary_report::{HtmlReport, KeyFigure, RunInfo, Series, TimeSeries, Tone}
   tributary dash play http://203.0.113.5:8080/manifest.mpd --transport fbdt --shared-key shared.key --path auto
   tributary dash play https://203.0.113.5:7001/manifest.mpd --transport quic --pin SHA256
   tributary dash play http://10.0.1.1:8080/manifest.mpd --transport engine --controller http://127.0.0.1:8181 \\
-      --controller-token FILE --quic 7001 --server-key PUBKEY --key client.key --json")]
+      --controller-token FILE --quic 7001 --server-key PUBKEY --key client.key --json
+  tributary dash play http://203.0.113.5:8080/manifest.mpd --web --json-events viewing.jsonl")]
 pub(crate) struct PlayArguments {
     /// The manifest: http://HOST:PORT/PATH; with --transport quic https://, too
     #[arg(value_name = "URL")]
@@ -101,9 +108,19 @@ pub(crate) struct PlayArguments {
     /// Write an HTML page with plots to this file
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Show the video in the browser instead, on this loopback address with a secret in its URL, until ended
+    ///
+    /// dash.js plays the title there and chooses the quality; its requests go over the chosen transport, which is connected when the
+    /// viewer presses Play.
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:0",
+        conflicts_with_all = ["rule", "counting", "buffer", "seconds", "available", "save", "report"])]
+    web: Option<SocketAddr>,
+    /// With --web: write the events to this file, one JSON object a line; an existing file is replaced
+    #[arg(long, value_name = "FILE", requires = "web")]
+    json_events: Option<PathBuf>,
     #[command(flatten)]
     service: ServiceArguments,
-    /// Print the whole record as one JSON object
+    /// Print the whole record as one JSON object; with --web, the page's URL in one
     #[arg(long)]
     json: bool,
 }
@@ -111,6 +128,7 @@ pub(crate) struct PlayArguments {
 /// Checks what can be checked before the command starts.
 pub(super) fn check(arguments: &PlayArguments) -> Result<()> {
     arguments.service.check()?;
+    arguments.web.map_or(Ok(()), tributary_site::check)?;
     config(arguments).map(drop)
 }
 
@@ -133,12 +151,17 @@ fn config(arguments: &PlayArguments) -> Result<(ClientConfig, Option<Keys>)> {
 
 pub(super) fn run(arguments: PlayArguments) -> Result<ExitCode> {
     let (config, keys) = config(&arguments)?;
-    let began = std::time::Instant::now();
+    if let Some(address) = arguments.web {
+        return watch(&arguments, address, (config, keys));
+    }
+    let began = Instant::now();
     let mut progress = Progress::new();
     let doing = Doing::default();
+    let mut telling = Telling::new(doing.clone())?;
     let mut watch = |playback: &PlaybackState<'_>| {
         progress.at(share(playback), &words(playback));
         doing.at(share(playback), &words(playback));
+        telling.tell(playback);
     };
     let service = &arguments.service;
     let outcome = proxy::runtime(service.log_format)?.block_on(async {
@@ -171,6 +194,55 @@ pub(super) fn run(arguments: PlayArguments) -> Result<ExitCode> {
         Some(why) => bail!("playback was given up: {why}"),
         None => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// What the status of a playback without a page has beside its progress: transports, and the engine's paths and decisions.
+struct Telling {
+    doing: Doing,
+    log: EventLog,
+    /// Events that the log has.
+    taken: usize,
+    /// When the paths were told.
+    told: Option<Instant>,
+}
+
+impl Telling {
+    fn new(doing: Doing) -> Result<Self> {
+        Ok(Self { doing, log: EventLog::new(None)?, taken: 0, told: None })
+    }
+
+    fn tell(&mut self, playback: &PlaybackState<'_>) {
+        let news = &playback.events[self.taken..];
+        if self.told.is_some_and(|told| told.elapsed() < PATHS_TOLD) && news.is_empty() {
+            return;
+        }
+        for entry in news {
+            self.log.take(1, entry.what.clone());
+        }
+        (self.taken, self.told) = (playback.events.len(), Some(Instant::now()));
+        self.doing.also(serde_json::json!({
+            "transport": playback.transports.last(), "transports": playback.transports, "paths": playback.paths,
+            "events": self.log.newest(),
+        }));
+    }
+}
+
+/// Plays in the browser.
+fn watch(
+    arguments: &PlayArguments,
+    address: SocketAddr,
+    (config, keys): (ClientConfig, Option<Keys>),
+) -> Result<ExitCode> {
+    let ClientConfig { url, transport, .. } = config;
+    let file = arguments.json_events.as_deref();
+    let log = EventLog::new(file)
+        .with_context(|| format!("cannot create {}", file.unwrap_or(Path::new("")).display()))?;
+    let service = &arguments.service;
+    proxy::runtime(service.log_format)?.block_on(async {
+        keys::say(keys.as_ref());
+        let viewing = Viewing::new(ViewingConfig { url, transport }, log)?;
+        page::run(viewing, (address, arguments.json), service.begin()?).await
+    })
 }
 
 fn transport(arguments: &PlayArguments, keys: Option<Keys>) -> Result<TransportChoice> {
