@@ -3,7 +3,8 @@
 import { copyFileSync, readFileSync } from 'node:fs';
 import { createServer, get } from 'node:http';
 import { join } from 'node:path';
-import { PATIENCE, Stand, fail, ip, sleep } from './stand.mjs';
+import { accessible } from './axe.mjs';
+import { PATIENCE, Stand, fail, ip, legends, sleep } from './stand.mjs';
 
 const [program, screenshot] = process.argv.slice(2);
 const stand = new Stand(program);
@@ -48,6 +49,8 @@ async function check(url, radio) {
   console.log(`the page: ${await change.innerText()}`);
   await sleep(3000);
   await page.screenshot({ path: screenshot, fullPage: true });
+  await legends(page);
+  await accessible(page, 'the dashboard');
   ip('addr', 'add', '10.9.0.2/24', 'dev', 'radio0');
   await page.locator(`${row}[data-state=up]`).waitFor(PATIENCE);
 
@@ -74,6 +77,7 @@ async function replay(page, written, radio) {
   };
   await states(page);
   await page.screenshot({ path: screenshot.replace('.png', '-replay.png') });
+  await accessible(page, 'a saved run');
   await page.locator('.time input').focus();
   await page.keyboard.press('End');
   await page.waitForFunction((count) => document.querySelectorAll('.past li').length === count, Math.min(100, events.length), PATIENCE);

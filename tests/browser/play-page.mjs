@@ -1,5 +1,6 @@
 // The page of `tributary stream play --web` in Chromium: compares what the canvas shows with the source, turns the view, and takes
 // a radio, the server and the program away. Usage, in a network namespace of its own: node play-page.mjs PROGRAM SCREENSHOT
+import { accessible } from './axe.mjs';
 import { PATIENCE, Stand, fail, ip } from './stand.mjs';
 import { expected, shows, source } from './video.mjs';
 
@@ -65,6 +66,7 @@ try {
   await above(page, 'slot', (await number(page, 'slot')) + 3);
   await shows(page, expected(tiles, 384, 128));
   await page.screenshot({ path: screenshot });
+  await accessible(page, 'stream play --web');
   ip('addr', 'add', '10.9.0.2/24', 'dev', 'radio0');
 
   // The server goes and comes back.

@@ -4,7 +4,8 @@
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { PATIENCE, Stand, fail, sleep } from './stand.mjs';
+import { accessible } from './axe.mjs';
+import { PATIENCE, Stand, fail, legends, sleep } from './stand.mjs';
 import { appears, expected, shows, source } from './video.mjs';
 
 const [program, screenshot] = process.argv.slice(2);
@@ -23,7 +24,7 @@ function scenario() {
 /** Of a side, the player's own status with the names of the page's attributes. */
 function said(sockets) {
   const player = stand.status(sockets).find((one) => one.role === 'stream play') ?? fail('there is no player');
-  const { so_far, shown, state } = player;
+  const { quality, so_far, shown, state } = player;
   return {
     state,
     slot: shown?.slot,
@@ -32,6 +33,8 @@ function said(sockets) {
     notInTime: so_far.tiles_not_in_time,
     leftOut: so_far.tiles_left_out,
     bytes: so_far.bytes,
+    psnr: quality?.viewport_psnr_db ?? '',
+    psnrSlot: quality?.slot ?? '',
   };
 }
 
@@ -41,7 +44,8 @@ async function same(page, side, sockets) {
   for (;;) {
     const program_ = said(sockets);
     const shown = await page.locator(`[data-side=${side}]`).evaluate((section) => ({ ...section.dataset }));
-    if (shown.slot === String(program_.slot)) {
+    // The quality of a slot is known while it is shown.
+    if (shown.slot === String(program_.slot) && shown.psnrSlot === String(program_.psnrSlot)) {
       for (const [name, value] of Object.entries(program_)) {
         if (shown[name] !== String(value)) fail(`${side}: the player says ${name} ${value}, the page ${shown[name]}`);
       }
@@ -150,7 +154,8 @@ try {
   await page.emulateMedia({ colorScheme: 'dark' });
   await sleep(1500);
   await page.screenshot({ path: screenshot.replace('.png', '-dark.png'), fullPage: true });
-  await page.emulateMedia({ colorScheme: 'light' });
+  await legends(page);
+  await accessible(page, 'the stand');
 
   // The keyboard lets it through again, and drags the other one.
   await page.getByRole('button', { name: 'Block wigig' }).focus();
@@ -168,6 +173,15 @@ try {
   await radio(page, 'wifi').getByRole('button', { name: "The scenario's rate" }).click();
   await page.locator('.radio[data-radio=wifi][data-rate=""]').waitFor(PATIENCE);
   for (const { wifi } of await links(url)) if (wifi[0].rate_mbps !== 1) fail(`wifi has ${wifi[0].rate_mbps} Mbit/s`);
+
+  // The measured quality of both sides is the players' own.
+  for (const side of SIDES) {
+    const section = page.locator(`[data-side=${side}]:not([data-psnr=""])`);
+    await section.waitFor(PATIENCE);
+    const { psnr } = await section.evaluate((element) => ({ ...element.dataset }));
+    if (!(Number(psnr) > 15 && Number(psnr) < 100)) fail(`${side}: a viewport PSNR of ${psnr} dB`);
+    console.log(`viewport PSNR over ${side}: ${Number(psnr).toFixed(1)} dB`);
+  }
 
   await refuses(url);
 

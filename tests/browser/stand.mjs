@@ -16,6 +16,13 @@ export const fail = (words) => {
 export const ip = (...words) => execFileSync('ip', words);
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
+/** Every name in the legends of a page's charts is followed by a value that is seen. */
+export async function legends(page) {
+  const names = await page.locator('.u-legend th:visible').count();
+  const values = await page.locator('.u-legend .u-value:visible').allInnerTexts();
+  if (names === 0 || values.length !== names || values.some((text) => !/\d/.test(text))) fail(`${names} names of legends have the values ${JSON.stringify(values)}`);
+}
+
 export class Stand {
   directory = mkdtempSync(join(tmpdir(), 'stand-'));
   environment = { ...process.env, TRIBUTARY_RUNTIME_DIR: join(this.directory, 'run') };

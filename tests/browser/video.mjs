@@ -25,7 +25,7 @@ export function source(stand, eyes = 1) {
   return tiles;
 }
 
-/** Red, green and blue of a pixel of each GoP's source for one or two eyes, as BT.709 in limited range defines them. */
+/** Red, green and blue of a pixel of each GoP's source for one or two eyes. */
 export function expected(tiles, x, y, eyes = 1) {
   const height = 256 * eyes;
   return [0, 1, 2].map((gop) => {
@@ -33,17 +33,22 @@ export function expected(tiles, x, y, eyes = 1) {
     const raw = ['-frames:v', '1', '-f', 'rawvideo', '-pix_fmt', 'yuv420p', 'pipe:1'];
     const samples = execFileSync('ffmpeg', ['-nostdin', '-v', 'error', '-i', file, ...raw], { maxBuffer: 1 << 24 });
     const chroma = 512 * height + (y >> 1) * 256 + (x >> 1);
-    const luma = (samples[y * 512 + x] - 16) / 219;
-    const [u, v] = [samples[chroma], samples[chroma + (256 * height) / 2]].map((value) => (value - 128) / 224);
-    const colour = [luma + 1.5748 * v, luma - 0.1873 * u - 0.4681 * v, luma + 1.8556 * u];
-    return colour.map((value) => Math.round(255 * Math.min(1, Math.max(0, value))));
+    return rgb(samples[y * 512 + x], samples[chroma], samples[chroma + (256 * height) / 2]);
   });
 }
 
-/** The pixel of a canvas in the middle between its upper and lower edge, as a picture of the page shows it. */
-async function pixel(page, canvas, across = 0.5) {
+/** Red, green and blue of a pixel, as BT.709 in limited range defines them. */
+export function rgb(y, cb, cr) {
+  const luma = (y - 16) / 219;
+  const [u, v] = [cb, cr].map((value) => (value - 128) / 224);
+  const colour = [luma + 1.5748 * v, luma - 0.1873 * u - 0.4681 * v, luma + 1.8556 * u];
+  return colour.map((value) => Math.round(255 * Math.min(1, Math.max(0, value))));
+}
+
+/** The pixel in the middle of a canvas or video, or at another part of its width, as a picture of the page shows it. */
+export async function pixel(page, canvas, part = 0.5) {
   const box = await canvas.boundingBox();
-  const clip = { x: Math.round(box.x + box.width * across), y: Math.round(box.y + box.height / 2), width: 1, height: 1 };
+  const clip = { x: Math.round(box.x + box.width * part), y: Math.round(box.y + box.height / 2), width: 1, height: 1 };
   const png = await page.screenshot({ clip });
   const parts = [];
   for (let at = 8; at < png.length; at += 12 + png.readUInt32BE(at)) {

@@ -50,10 +50,12 @@ export function Chart({ curve, label, height = HEIGHT }: { curve: Curve; label: 
     if (plot.current?.names !== key) {
       plot.current?.plot.destroy();
       plot.current = { names: key, plot: new uPlot(options(names, width, height), data, element) };
-      return;
+    } else {
+      if (plot.current.plot.width !== width) plot.current.plot.setSize({ width, height });
+      plot.current.plot.setData(data);
     }
-    if (plot.current.plot.width !== width) plot.current.plot.setSize({ width, height });
-    plot.current.plot.setData(data);
+    // Without a pointer the legend has the newest values.
+    if (plot.current.plot.cursor.idx == null) plot.current.plot.setLegend({ idx: curve.times.length - 1 });
   });
   useEffect(() => {
     const scheme = matchMedia("(prefers-color-scheme: dark)");

@@ -210,14 +210,14 @@ fn a_reproduction_writes_its_report_and_prints_its_claims() {
 
 #[test]
 fn a_missing_permission_names_what_to_allow() {
-    let script = format!("echo 0 > /proc/sys/user/max_net_namespaces && exec {PROGRAM} run --seconds 2");
-    let output = Command::new("unshare").args(["-Ur", "sh", "-c", &script]).output();
-    match output {
-        Ok(output) if !String::from_utf8_lossy(&output.stderr).contains("unshare") => {
-            refused(&output, 1, &["namespaces"]);
-        }
-        other => {
-            not_run(&format!("no user namespaces here: {other:?}"));
+    for command in ["run --seconds 2", "show"] {
+        let script = format!("echo 0 > /proc/sys/user/max_net_namespaces && exec {PROGRAM} {command}");
+        let output = Command::new("unshare").args(["-Ur", "sh", "-c", &script]).output();
+        match output {
+            Ok(output) if !String::from_utf8_lossy(&output.stderr).contains("unshare") => {
+                refused(&output, 1, &["namespaces"]);
+            }
+            other => return not_run(&format!("no user namespaces here: {other:?}")),
         }
     }
 }
