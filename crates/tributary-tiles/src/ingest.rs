@@ -11,7 +11,9 @@ mod finish;
 mod manifest;
 mod recipe;
 mod reference;
+mod sound;
 mod tiles;
+mod track;
 mod untiled;
 mod watch;
 mod work;
@@ -66,6 +68,8 @@ pub struct Settings {
     pub any_aspect: bool,
     /// One of [`PRESETS`].
     pub preset: String,
+    /// Whether to take the first track of sound.
+    pub sound: bool,
     /// Parallel processes; `None`: one per core. Has no effect on the result.
     pub jobs: Option<NonZeroUsize>,
 }
@@ -185,6 +189,14 @@ pub enum IngestError {
         path: PathBuf,
         /// The system's message.
         source: io::Error,
+    },
+    /// The sound cannot be decoded or encoded.
+    #[error("the sound of {path} cannot be taken: {reason}; --no-sound leaves it out")]
+    Sound {
+        /// The file.
+        path: PathBuf,
+        /// ffmpeg's message, or what is wrong with its output.
+        reason: String,
     },
     /// The caller stopped the ingest.
     #[error("{}", if *kept {
@@ -315,6 +327,7 @@ impl Prepared {
         let Self { source, recipe, jobs } = self;
         let mut meter = Meter::new(watch, recipe);
         let made = reference::make(source, (recipe, *jobs), work, &meter)?;
+        let heard = sound::make(source, recipe, work, (&made, &meter))?;
         let mut pieces = pieces_of(recipe, made.gops, *jobs);
         let units = |pieces: &[Piece]| pieces.iter().map(|piece| piece.units(recipe, &meter)).sum::<usize>();
         let all = units(&pieces);
@@ -326,7 +339,7 @@ impl Prepared {
             Piece::Tiles { gop, rows } => tiles::make(&job, *gop, rows),
             Piece::Untiled { gop } => untiled::make(&job, *gop),
         })?;
-        finish::finish(recipe, work, &made)
+        finish::finish(recipe, work, (&made, heard.as_ref()))
     }
 }
 

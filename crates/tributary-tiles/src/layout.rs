@@ -37,6 +37,15 @@ pub fn segment(gop: usize, tile: usize, qp: u8) -> String {
     format!("tiles/{}/{gop:05}.m4s", representation(tile, qp))
 }
 
+/// The initialisation segment of the sound.
+pub const SOUND_INIT: &str = "sound/init.mp4";
+
+/// The media segment of the sound of GoP `gop`.
+#[must_use]
+pub fn sound(gop: usize) -> String {
+    format!("sound/{gop:05}.m4s")
+}
+
 /// The source's pictures of GoP `gop` without loss, as a byte stream of H.264.
 #[must_use]
 pub fn reference(gop: usize) -> String {

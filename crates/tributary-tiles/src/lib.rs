@@ -1,5 +1,6 @@
 //! Tiled 360° video on disk: turns any equirectangular file into independently coded tiles × qualities ×
-//! one-second GoPs with a table of their measured sizes and errors, and reads it back tile by tile.
+//! one-second GoPs with a table of their measured sizes and errors, and its sound into pieces of the same GoPs, and reads
+//! it back piece by piece.
 //!
 //! [`TiledVideo`] reads and checks a directory, [`decode`] decodes tiles that arrived, [`source`] reads how the pictures
 //! of any video file are stored, and [`program`] runs ffmpeg. Sending and choosing tiles is not part of this crate. The layout is described in
@@ -14,6 +15,7 @@ pub mod gop;
 pub mod ingest;
 pub mod layout;
 pub mod mp4;
+mod ogg;
 pub mod patch;
 pub mod program;
 mod rate;
@@ -23,5 +25,5 @@ mod video;
 
 pub use decode::{DecodeError, Pictures, TileData};
 pub use rate::{FrameRate, FrameRateError};
-pub use record::{Overhead, Record, SourceInfo};
+pub use record::{Overhead, Record, SoundInfo, SourceInfo};
 pub use video::{TiledError, TiledVideo};

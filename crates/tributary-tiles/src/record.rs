@@ -23,12 +23,29 @@ pub struct Record {
     pub pictures_per_gop: usize,
     /// The encoder: program, preset, options.
     pub encoder: String,
+    /// The sound, if it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sound: Option<SoundInfo>,
     /// The cost of tiling, one entry per QP.
     pub overhead: Vec<Overhead>,
     /// Notes about changes to the source: resampled, scaled, cut.
     pub notes: Vec<String>,
     /// SHA-256 of `SHA256SUMS`, which contains those of all other files.
     pub sums_sha256: String,
+}
+
+/// The sound of a tiled video.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SoundInfo {
+    /// The codec's name in an MPD: `opus`.
+    pub codec: String,
+    /// Ticks per second of its segments, and samples per second when it is decoded.
+    pub rate_hz: u32,
+    /// Channels, 1 or 2.
+    pub channels: u8,
+    /// Mean bitrate that the encoder was given, kbit/s.
+    pub kbps: u32,
 }
 
 /// The source video of a tiled video.

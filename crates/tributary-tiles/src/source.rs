@@ -137,6 +137,30 @@ pub fn probe(path: &Path, of: Use) -> Result<(Upright, Times), SourceError> {
     Ok((upright, times::times(&stream, &ffprobe::packets(path)?)))
 }
 
+/// The first track of sound of a file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sound {
+    /// Number of channels.
+    pub channels: u32,
+    /// Whether the channels are spherical harmonics (ambisonics), of which the first is what a microphone without direction
+    /// records.
+    pub ambisonic: bool,
+    /// Time from the file's beginning to its first picture, seconds.
+    pub before_pictures_s: f64,
+}
+
+/// The first track of sound of a file; `None` if it has none, or ffmpeg does not know its codec.
+///
+/// # Errors
+/// [`SourceError`].
+pub fn sound(path: &Path) -> Result<Option<Sound>, SourceError> {
+    let Some((stream, before_pictures_s)) = ffprobe::sound(path)? else { return Ok(None) };
+    let known = stream.codec_name.as_deref().is_some_and(|name| !matches!(name, "none" | "unknown"));
+    let channels = stream.channels.filter(|channels| known && *channels > 0);
+    let ambisonic = stream.channel_layout.is_some_and(|layout| layout.starts_with("ambisonic"));
+    Ok(channels.map(|channels| Sound { channels, ambisonic, before_pictures_s }))
+}
+
 /// Opening a FIFO would block until it has a writer.
 fn check_regular(path: &Path) -> Result<(), SourceError> {
     let unreadable = |source| SourceError::Unreadable { path: path.to_owned(), source };

@@ -13,7 +13,7 @@ use tributary_video::tiles::TileGrid;
 use crate::decode::{DecodeError, Pictures};
 use crate::layout;
 use crate::rate::FrameRate;
-use crate::record::{FORMAT, Record, SourceInfo};
+use crate::record::{FORMAT, Record, SoundInfo, SourceInfo};
 
 /// A complete tiled video in a directory.
 ///
@@ -26,6 +26,8 @@ pub struct TiledVideo {
     sums: BTreeMap<String, [u8; 32]>,
     /// Initialisation segments, `[tile][QP]`.
     inits: Vec<Vec<Vec<u8>>>,
+    /// Bytes of each GoP's sound; 0 without any.
+    sounds: Vec<u32>,
 }
 
 /// Why a tiled video, or a piece of it, cannot be read.
@@ -105,7 +107,14 @@ impl TiledVideo {
         let path = directory.join(layout::TABLE);
         let bytes = read_checked(directory, layout::TABLE, &sums)?;
         let table = RdTable::read_json(&bytes[..]).map_err(|source| TiledError::Table { path, source })?;
-        let mut video = Self { directory: directory.to_owned(), record, table, sums, inits: Vec::new() };
+        let mut video = Self {
+            directory: directory.to_owned(),
+            record,
+            table,
+            sums,
+            inits: Vec::new(),
+            sounds: Vec::new(),
+        };
         video.check()?;
         for tile in 0..video.grid().tiles() {
             let init = |qp: &u8| read_checked(directory, &layout::init(tile, *qp), &video.sums);
@@ -208,6 +217,35 @@ impl TiledVideo {
         read_checked(&self.directory, &layout::segment(gop, tile, self.qps()[qp_index]), &self.sums)
     }
 
+    /// The sound; `None` for a silent video.
+    #[must_use]
+    pub fn sound(&self) -> Option<&SoundInfo> {
+        self.record.sound.as_ref()
+    }
+
+    /// Bytes of each GoP's sound, 0 for a GoP without any, such as one after the end of a short track.
+    #[must_use]
+    pub fn sound_bytes(&self) -> &[u32] {
+        &self.sounds
+    }
+
+    /// The initialisation segment of the sound.
+    ///
+    /// # Errors
+    /// There is no sound, or the file is missing or damaged.
+    pub fn sound_init(&self) -> Result<Vec<u8>, TiledError> {
+        read_checked(&self.directory, layout::SOUND_INIT, &self.sums)
+    }
+
+    /// The media segment of a GoP's sound.
+    ///
+    /// # Errors
+    /// There is none, or its file is missing, unreadable or damaged.
+    pub fn sound_segment(&self, gop: usize) -> Result<Vec<u8>, TiledError> {
+        self.require(gop, 0, 0)?;
+        read_checked(&self.directory, &layout::sound(gop), &self.sums)
+    }
+
     /// The source's pictures of a GoP, lossless, at the panorama's size.
     ///
     /// # Errors
@@ -239,7 +277,7 @@ impl TiledVideo {
     }
 
     /// Checks that the parts fit together, and that every file exists with the right size.
-    fn check(&self) -> Result<(), TiledError> {
+    fn check(&mut self) -> Result<(), TiledError> {
         let ((width, height), grid) = (self.size(), self.grid());
         let even = |side: usize, count: usize| side.is_multiple_of(2 * count);
         let path = self.directory.join(layout::TABLE);
@@ -252,25 +290,31 @@ impl TiledVideo {
             let reason = format!("its GoPs do not last the {said} s that {} says", layout::RECORD);
             return Err(TiledError::Damaged { path, reason });
         }
+        let mut sounds = Vec::with_capacity(self.gops());
         for gop in 0..self.gops() {
             self.find(&layout::reference(gop), None)?;
+            let sound = layout::sound(gop);
+            let heard = if self.sums.contains_key(&sound) { self.find(&sound, None)? } else { 0 };
+            sounds.push(u32::try_from(heard).unwrap_or(u32::MAX));
             for (tile, cells) in self.table.gop(gop).iter().enumerate() {
                 for (qp, bytes) in self.qps().iter().zip(&cells.bytes) {
                     self.find(&layout::segment(gop, tile, *qp), Some(*bytes))?;
                 }
             }
         }
+        self.sounds = sounds;
         Ok(())
     }
 
-    fn find(&self, name: &str, bytes: Option<u64>) -> Result<(), TiledError> {
+    /// Checks that a file is there; returns its size.
+    fn find(&self, name: &str, bytes: Option<u64>) -> Result<u64, TiledError> {
         let path = self.directory.join(name);
         let found = fs::metadata(&path).map_err(|e| unreadable(&path, e))?.len();
         let damaged = |reason: String| Err(TiledError::Damaged { path: path.clone(), reason });
         match bytes {
             _ if !self.sums.contains_key(name) => damaged(format!("it is not listed in {}", layout::SUMS)),
             Some(bytes) if bytes != found => damaged(format!("{found} bytes, {bytes} expected")),
-            _ => Ok(()),
+            _ => Ok(found),
         }
     }
 }

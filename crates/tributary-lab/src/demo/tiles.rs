@@ -80,6 +80,8 @@ pub fn tiles_of(
         eyes: Eyes::Left,
         any_aspect,
         preset: "veryfast".to_owned(),
+        // Its viewings are compared by their pictures.
+        sound: false,
         jobs: None,
     };
     let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();

@@ -38,6 +38,7 @@ fn clip() -> Arc<Clip> {
         let pattern = "testsrc2=size=256x128:rate=10:duration=2";
         let made = Command::new("ffmpeg")
             .args(["-nostdin", "-v", "error", "-f", "lavfi", "-i", pattern, "-pix_fmt", "yuv420p"])
+            .args(["-f", "lavfi", "-i", "sine=f=880:d=2"])
             .arg(&source)
             .status();
         assert!(made.unwrap().success());
@@ -50,6 +51,7 @@ fn clip() -> Arc<Clip> {
             eyes: Eyes::Left,
             any_aspect: false,
             preset: "ultrafast".to_owned(),
+            sound: true,
             jobs: None,
         };
         ingest(&source, &settings, &directory.path().join("tiles"), &|_: Progress| ()).unwrap();

@@ -5,15 +5,22 @@ use tributary_video::rd::{RdTable, TableLayout};
 use super::IngestError;
 use super::manifest;
 use super::recipe::Recipe;
+use super::sound::Heard;
 use super::tiles::{self, Row};
+use super::track::Track;
 use super::untiled::{self, Untiled};
 use super::work::{Reference, Sums, Work};
 use crate::layout::{self, hex, sum};
 use crate::record::{FORMAT, Overhead, Record, compared};
 
 /// Writes the files that complete the video.
-pub(super) fn finish(recipe: &Recipe, work: &Work, made: &Reference) -> Result<(), IngestError> {
+pub(super) fn finish(
+    recipe: &Recipe,
+    work: &Work,
+    (made, heard): (&Reference, Option<&Heard>),
+) -> Result<(), IngestError> {
     let (mut cells, mut sums, mut codecs) = (Vec::new(), made.sums.clone(), Vec::new());
+    sums.extend(heard.into_iter().flat_map(|heard| heard.sums.clone()));
     for (gop, row) in (0..made.gops).flat_map(|gop| (0..recipe.grid.rows()).map(move |row| (gop, row))) {
         let row: Row = note(work, &tiles::note(gop, row))?;
         cells.extend(row.cells);
@@ -38,7 +45,7 @@ pub(super) fn finish(recipe: &Recipe, work: &Work, made: &Reference) -> Result<(
     let mut json = Vec::new();
     table.write_json(&mut json)?;
     work.write(layout::TABLE.to_owned(), &json, &mut sums)?;
-    let manifest = manifest::manifest(&table, recipe.rate, &codecs);
+    let manifest = manifest::manifest(&table, recipe.rate, &codecs, heard);
     work.write(layout::MANIFEST.to_owned(), manifest.as_bytes(), &mut sums)?;
     // As `sha256sum --check` reads it.
     let lines: String = sums.iter().map(|(name, sum)| format!("{sum}  {name}\n")).collect();
@@ -49,6 +56,7 @@ pub(super) fn finish(recipe: &Recipe, work: &Work, made: &Reference) -> Result<(
         frame_rate: recipe.rate,
         pictures_per_gop: recipe.pictures_per_gop,
         encoder: recipe.encoder().description(),
+        sound: recipe.sound.as_ref().map(Track::info),
         overhead: overhead(recipe, work, &table)?,
         notes: made.notes.clone(),
         sums_sha256: hex(&sum(lines.as_bytes())),

@@ -6,12 +6,14 @@ use std::fmt::Write;
 use tributary_video::projection::Projection;
 use tributary_video::rd::RdTable;
 
+use super::sound::Heard;
 use crate::layout::representation;
 use crate::mp4::Timing;
+use crate::mp4::sound::TIMESCALE;
 use crate::rate::FrameRate;
 
 /// The text of the manifest; `codecs` has one name per QP.
-pub(super) fn manifest(table: &RdTable, rate: FrameRate, codecs: &[String]) -> String {
+pub(super) fn manifest(table: &RdTable, rate: FrameRate, codecs: &[String], heard: Option<&Heard>) -> String {
     let layout = table.layout();
     let gop = layout.gop_duration_s;
     let mut text = format!(
@@ -30,8 +32,30 @@ pub(super) fn manifest(table: &RdTable, rate: FrameRate, codecs: &[String]) -> S
     for tile in 0..layout.grid.tiles() {
         adaptation_set(&mut text, table, tile, (rate, codecs));
     }
+    if let Some(heard) = heard {
+        sound(&mut text, table, heard);
+    }
     text.push_str("  </Period>\n</MPD>\n");
     text
+}
+
+fn sound(text: &mut String, table: &RdTable, heard: &Heard) {
+    let gop = table.layout().gop_duration_s;
+    write!(
+        text,
+        r#"    <AdaptationSet id="{id}" contentType="audio" mimeType="audio/mp4" segmentAlignment="true" startWithSAP="1">
+      <SegmentTemplate timescale="{TIMESCALE}" duration="{duration}" startNumber="0" initialization="sound/init.mp4" media="sound/$Number%05d$.m4s"/>
+      <Representation id="sound" codecs="opus" bandwidth="{bandwidth}" audioSamplingRate="{TIMESCALE}">
+        <AudioChannelConfiguration schemeIdUri="urn:mpeg:dash:23003:3:audio_channel_configuration:2011" value="{channels}"/>
+      </Representation>
+    </AdaptationSet>
+"#,
+        id = table.layout().grid.tiles() + 1,
+        duration = (gop * f64::from(TIMESCALE)).round(),
+        bandwidth = (f64::from(heard.longest) * 8.0 / gop).ceil(),
+        channels = heard.channels,
+    )
+    .expect("text takes everything");
 }
 
 fn adaptation_set(text: &mut String, table: &RdTable, tile: usize, (rate, codecs): (FrameRate, &[String])) {

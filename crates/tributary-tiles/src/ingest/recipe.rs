@@ -8,6 +8,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 use tributary_video::tiles::TileGrid;
 
+use super::track::Track;
 use super::{IngestError, PRESETS, Settings};
 use crate::encode::Encoder;
 use crate::layout::hex;
@@ -41,6 +42,9 @@ pub(super) struct Recipe {
     /// Whether pictures are dropped and repeated to get a constant rate.
     pub(super) resample: bool,
     pub(super) preset: String,
+    /// The sound to take.
+    #[serde(default)]
+    pub(super) sound: Option<Track>,
     pub(super) notes: Vec<String>,
 }
 
@@ -65,6 +69,7 @@ impl Recipe {
             let what = if times.constant { "another" } else { "a variable" };
             notes.push(format!("resampled from {what} rate to {rate} pictures a second"));
         }
+        let sound = if settings.sound { Track::of(path, &mut notes)? } else { None };
         let pictures_per_gop = rate.pictures_per_second();
         let limit = settings.seconds.map(|seconds| seconds as usize * pictures_per_gop);
         let gops = whole_gops(path, &times, (rate, resample, limit))?;
@@ -86,6 +91,7 @@ impl Recipe {
             limit,
             resample,
             preset,
+            sound,
             notes,
         })
     }

@@ -4,6 +4,7 @@
 mod chain;
 mod damage;
 mod input;
+mod sound;
 mod stop;
 
 use std::fs;
@@ -40,6 +41,7 @@ fn settings() -> Settings {
         eyes: Eyes::Left,
         any_aspect: false,
         preset: "ultrafast".to_owned(),
+        sound: true,
         jobs: None,
     }
 }

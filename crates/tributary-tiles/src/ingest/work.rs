@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::IngestError;
 use super::recipe::Recipe;
+use super::track::Track;
 use crate::layout;
 use crate::video::TiledVideo;
 
@@ -88,6 +89,7 @@ pub(super) fn finished(directory: &Path, recipe: &Recipe) -> Result<Option<Tiled
     let same = video.source() == &recipe.source
         && (video.grid(), video.size(), video.frame_rate()) == (recipe.grid, recipe.size, recipe.rate)
         && (video.qps(), video.gops()) == (&recipe.qps[..], gops)
+        && video.record().sound == recipe.sound.as_ref().map(Track::info)
         && video.record().encoder == recipe.encoder().description();
     if same {
         return Ok(Some(video));

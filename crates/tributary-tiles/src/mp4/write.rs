@@ -11,7 +11,7 @@ const PICTURE_PARAMETERS: u8 = 8;
 const IDR_SLICE: u8 = 5;
 const NON_IDR_SLICE: u8 = 1;
 /// `sample_flags` (ISO/IEC 14496-12 §8.8.3.1): depends on no other picture, and others depend on it.
-const SYNC: u32 = 0x0200_0000;
+pub(super) const SYNC: u32 = 0x0200_0000;
 /// Depends on other pictures, so decoding cannot begin at it.
 const DEPENDENT: u32 = 0x0101_0000;
 const UNITY: [u32; 9] = [0x1_0000, 0, 0, 0, 0x1_0000, 0, 0, 0, 0x4000_0000];
@@ -75,38 +75,82 @@ impl Timing {
 /// The initialisation segment of a track of `width` × `height` pixels.
 #[must_use]
 pub fn init_segment(parameters: &Parameters, (width, height): (u16, u16), timing: Timing) -> Vec<u8> {
+    initialisation(&Track {
+        timescale: timing.timescale,
+        sample: (timing.picture, DEPENDENT),
+        volume: 0,
+        size: (width, height),
+        skipped: 0,
+        handler: b"vide\0\0\0\0\0\0\0\0\0\0\0\0video\0",
+        media_header: &|b| put_full(b, b"vmhd", (0, 1), |b| words(b, &[0, 0])),
+        entry: &|b| put(b, b"avc1", |b| sample_entry(b, parameters, (width, height))),
+    })
+}
+
+/// What differs between the tracks of pictures and of sound.
+pub(super) struct Track<'a> {
+    /// Ticks per second.
+    pub(super) timescale: u32,
+    /// Default duration in ticks, and flags, of a sample.
+    pub(super) sample: (u32, u32),
+    /// 16 bits with eight behind the point.
+    pub(super) volume: u32,
+    /// Width and height of the pictures.
+    pub(super) size: (u16, u16),
+    /// Ticks at the beginning that are decoded and not presented.
+    pub(super) skipped: u32,
+    /// `hdlr` behind its first four bytes.
+    pub(super) handler: &'a [u8],
+    /// Writes `vmhd` or `smhd`.
+    pub(super) media_header: &'a dyn Fn(&mut Vec<u8>),
+    /// Writes the sample entry.
+    pub(super) entry: &'a dyn Fn(&mut Vec<u8>),
+}
+
+/// The initialisation segment of a track.
+pub(super) fn initialisation(of: &Track<'_>) -> Vec<u8> {
     let mut file = Vec::with_capacity(700);
     put(&mut file, b"ftyp", |b| {
         b.extend(b"iso6\0\0\0\0iso6dashmp41");
     });
     put(&mut file, b"moov", |b| {
         put_full(b, b"mvhd", (0, 0), |b| {
-            words(b, &[0, 0, timing.timescale, 0, 0x1_0000, 0x0100_0000, 0, 0]);
+            words(b, &[0, 0, of.timescale, 0, 0x1_0000, 0x0100_0000, 0, 0]);
             words(b, &UNITY);
             // Six zero words, and the next track's number.
             words(b, &[0, 0, 0, 0, 0, 0, 2]);
         });
-        put(b, b"trak", |b| track(b, parameters, (width, height), timing));
+        put(b, b"trak", |b| track(b, of));
         put(b, b"mvex", |b| {
-            put_full(b, b"trex", (0, 0), |b| words(b, &[1, 1, timing.picture, 0, DEPENDENT]));
+            let (duration, flags) = of.sample;
+            put_full(b, b"trex", (0, 0), |b| words(b, &[1, 1, duration, 0, flags]));
         });
     });
     file
 }
 
-fn track(b: &mut Vec<u8>, parameters: &Parameters, (width, height): (u16, u16), timing: Timing) {
+fn track(b: &mut Vec<u8>, of: &Track<'_>) {
     // Flags: enabled, in the movie.
     put_full(b, b"tkhd", (0, 3), |b| {
-        words(b, &[0, 0, 1, 0, 0, 0, 0, 0, 0]);
+        words(b, &[0, 0, 1, 0, 0, 0, 0, 0, of.volume << 16]);
         words(b, &UNITY);
-        words(b, &[u32::from(width) << 16, u32::from(height) << 16]);
+        words(b, &[u32::from(of.size.0) << 16, u32::from(of.size.1) << 16]);
     });
+    if of.skipped > 0 {
+        put(b, b"edts", |b| {
+            // One edit: all of the track from this time on, at its own rate.
+            put_full(b, b"elst", (0, 0), |b| words(b, &[1, 0, of.skipped, 0x1_0000]));
+        });
+    }
     put(b, b"mdia", |b| {
         // Language `und`.
-        put_full(b, b"mdhd", (0, 0), |b| words(b, &[0, 0, timing.timescale, 0, 0x55c4_0000]));
-        put_full(b, b"hdlr", (0, 0), |b| b.extend(b"\0\0\0\0vide\0\0\0\0\0\0\0\0\0\0\0\0video\0"));
+        put_full(b, b"mdhd", (0, 0), |b| words(b, &[0, 0, of.timescale, 0, 0x55c4_0000]));
+        put_full(b, b"hdlr", (0, 0), |b| {
+            b.extend([0; 4]);
+            b.extend(of.handler);
+        });
         put(b, b"minf", |b| {
-            put_full(b, b"vmhd", (0, 1), |b| words(b, &[0, 0]));
+            (of.media_header)(b);
             put(b, b"dinf", |b| {
                 put_full(b, b"dref", (0, 0), |b| {
                     words(b, &[1]);
@@ -117,7 +161,7 @@ fn track(b: &mut Vec<u8>, parameters: &Parameters, (width, height): (u16, u16), 
             put(b, b"stbl", |b| {
                 put_full(b, b"stsd", (0, 0), |b| {
                     words(b, &[1]);
-                    put(b, b"avc1", |b| sample_entry(b, parameters, (width, height)));
+                    (of.entry)(b);
                 });
                 for table in [b"stts", b"stsc", b"stco"] {
                     put_full(b, table, (0, 0), |b| words(b, &[0]));
@@ -182,27 +226,31 @@ pub fn media_segment(
     if sizes.is_empty() {
         return Err(InitError("picture"));
     }
+    Ok(fragment((number, before * u64::from(timing.picture)), &sizes, &data))
+}
+
+/// One `moof` and one `mdat` with samples of these sizes, the first of which begins at `time`, in ticks.
+pub(super) fn fragment((number, time): (u32, u64), sizes: &[u32], data: &[u8]) -> Vec<u8> {
     let mut segment = Vec::with_capacity(data.len() + 4 * sizes.len() + 128);
     put(&mut segment, b"moof", |b| {
         put_full(b, b"mfhd", (0, 0), |b| words(b, &[number]));
         put(b, b"traf", |b| {
             // Flag: offsets are relative to the beginning of `moof`.
             put_full(b, b"tfhd", (0, 0x2_0000), |b| words(b, &[1]));
-            let time = before * u64::from(timing.picture);
             put_full(b, b"tfdt", (1, 0), |b| b.extend(time.to_be_bytes()));
             // Flags: data offset, flags of the first sample, sizes.
             put_full(b, b"trun", (0, 0x205), |b| {
                 let count = sizes.len() as u32;
                 // moof 8, mfhd 16, traf 8, tfhd 16, tfdt 20, trun 24 and its sizes, mdat's own 8.
                 words(b, &[count, 92 + 4 * count + 8, SYNC]);
-                words(b, &sizes);
+                words(b, sizes);
             });
         });
     });
-    put(&mut segment, b"mdat", |b| b.extend(&data));
-    Ok(segment)
+    put(&mut segment, b"mdat", |b| b.extend(data));
+    segment
 }
 
-fn words(into: &mut Vec<u8>, words: &[u32]) {
+pub(super) fn words(into: &mut Vec<u8>, words: &[u32]) {
     into.extend(words.iter().flat_map(|word| word.to_be_bytes()));
 }

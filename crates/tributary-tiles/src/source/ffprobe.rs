@@ -21,6 +21,12 @@ struct Answer {
 #[derive(Deserialize, Default)]
 pub(super) struct Stream {
     pub(super) codec_type: Option<String>,
+    pub(super) codec_name: Option<String>,
+    /// Of sound.
+    pub(super) channels: Option<u32>,
+    pub(super) channel_layout: Option<String>,
+    /// Seconds.
+    pub(super) start_time: Option<String>,
     pub(super) width: Option<usize>,
     pub(super) height: Option<usize>,
     pub(super) sample_aspect_ratio: Option<String>,
@@ -84,6 +90,7 @@ struct Frame {
 #[derive(Deserialize)]
 struct Format {
     duration: Option<String>,
+    start_time: Option<String>,
 }
 
 impl Stream {
@@ -103,12 +110,7 @@ impl Stream {
 pub(super) fn stream(path: &Path) -> Result<Stream, SourceError> {
     check_regular(path)?;
     let answer = json(path, &["-show_streams", "-show_format"])?;
-    // A cover picture in a sound file is not a video.
-    let moving = |stream: &Stream| {
-        stream.codec_type.as_deref() == Some("video")
-            && stream.disposition.as_ref().and_then(|d| d.attached_pic).unwrap_or(0) == 0
-    };
-    let Some(mut stream) = answer.streams.into_iter().find(moving) else {
+    let Some(mut stream) = answer.streams.into_iter().find(is_moving) else {
         return Err(SourceError::NoPicture { path: path.to_owned() });
     };
     // Stereo and orientation messages are in the coded pictures. A picture that cannot be decoded is reported by the
@@ -120,6 +122,24 @@ pub(super) fn stream(path: &Path) -> Result<Stream, SourceError> {
     }
     stream.duration = stream.duration.or(answer.format.and_then(|format| format.duration));
     Ok(stream)
+}
+
+/// A cover picture in a sound file is not a video.
+fn is_moving(stream: &Stream) -> bool {
+    stream.codec_type.as_deref() == Some("video")
+        && stream.disposition.as_ref().and_then(|d| d.attached_pic).unwrap_or(0) == 0
+}
+
+/// The first track of sound of a file, and how many seconds after the file's beginning the first picture comes.
+pub(super) fn sound(path: &Path) -> Result<Option<(Stream, f64)>, SourceError> {
+    let answer = json(path, &["-show_streams", "-show_format"])?;
+    let seconds =
+        |text: Option<&String>| text.and_then(|text| text.parse().ok()).filter(|s: &f64| s.is_finite());
+    let begins = seconds(answer.format.as_ref().and_then(|format| format.start_time.as_ref())).unwrap_or(0.0);
+    let pictures = answer.streams.iter().find(|stream| is_moving(stream));
+    let first = seconds(pictures.and_then(|stream| stream.start_time.as_ref())).unwrap_or(begins);
+    let sound = answer.streams.into_iter().find(|stream| stream.codec_type.as_deref() == Some("audio"));
+    Ok(sound.map(|stream| (stream, (first - begins).max(0.0))))
 }
 
 /// A line for each packet of the first video track: time in seconds, flags.

@@ -22,7 +22,7 @@ use tributary_video::tiles::TileGrid;
 ///
 /// Encodes with ffmpeg and libx264 on all cores (closed GoPs, no B-pictures, constant QP) and decodes the result to
 /// measure it. The directory gets fMP4 segments, an MPD with the position of every tile, the source's pictures
-/// without loss, and a table of measured sizes and errors. Time and size are estimated before it begins. Ctrl-C stops
+/// without loss, a table of measured sizes and errors, and the first track of sound as Opus. Time and size are estimated before it begins. Ctrl-C stops
 /// it; the same command then continues after the last finished second. The picture must divide into equal tiles of
 /// even size.
 #[derive(Debug, Args)]
@@ -62,6 +62,9 @@ pub(crate) struct IngestArguments {
     /// libx264's preset
     #[arg(long, default_value = "fast", value_parser = ingest::PRESETS)]
     preset: String,
+    /// Leave the sound out
+    #[arg(long)]
+    no_sound: bool,
     /// Encoders at the same time [default: one per core]
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
@@ -135,6 +138,7 @@ pub(crate) fn run(arguments: IngestArguments) -> Result<ExitCode> {
         eyes: arguments.eyes.into(),
         any_aspect: arguments.any_aspect,
         preset: arguments.preset,
+        sound: !arguments.no_sound,
         jobs: arguments.jobs,
     };
     let stop = stop::flag()?;
