@@ -21,9 +21,11 @@ pub use player::{PlayError, Player, PlayerSettings, TileArrived};
 pub use pusher::{
     PushCounters, PushError, Pusher, SESSION_UNSENT, SOCKET_UNSENT, TileOrder, Transmit, longest_message,
 };
-pub use record::{Account, Arrived, End, SlotRecord, TiledRecord};
+pub use record::{Account, Arrived, End, SlotRecord, SoundRecord, TiledRecord};
 pub use screen::Screen;
-pub use wire::{MOST_ENTRIES, MOST_INIT, MOST_PART, MOST_SEGMENT, PlanEntry, Video, WireError};
+pub use wire::{
+    MOST_ENTRIES, MOST_INIT, MOST_PART, MOST_SEGMENT, PlanEntry, SOUND, SoundFormat, Video, WireError,
+};
 
 #[cfg(test)]
 mod tests;

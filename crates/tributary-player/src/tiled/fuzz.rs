@@ -17,10 +17,12 @@ use tributary_video::viewport::FieldOfView;
 
 use super::frames::Frames;
 use super::wire::{Reader, TiledMessage};
-use super::{Planner, Player, PlayerSettings, Pusher, Transmit, Video, allocator};
+use super::{Planner, Player, PlayerSettings, Pusher, SOUND, SoundFormat, Transmit, Video, allocator};
 
 const STEP: Duration = Duration::from_millis(50);
 const GOPS: u32 = 3;
+/// Bytes of the first GoP's sound; the others have none.
+const SOUND_BYTES: u64 = 300;
 /// More messages without a pause than any input causes.
 const MOST: usize = 10_000;
 
@@ -95,7 +97,8 @@ fn table() -> RdTable {
 /// If one of these properties does not hold.
 pub fn pusher(data: &[u8]) {
     let table = table();
-    let mut pusher = Pusher::new(Video { layout: table.layout().clone(), gops: GOPS });
+    let video = Video { layout: table.layout().clone(), gops: GOPS, sound: SoundFormat::new(2) };
+    let mut pusher = Pusher::new(video).with_sound(vec![SOUND_BYTES as u32]);
     let mut client = Frames::new(Reader::Client);
     records(data, |now, command, bytes| {
         if pusher.handle_bytes(now, bytes).is_err() {
@@ -113,8 +116,14 @@ pub fn pusher(data: &[u8]) {
                     assert!(read.is_some() && client.is_between_messages(), "one message at a time");
                 }
                 Some(Transmit::Read(order)) => {
-                    let cells = &table.gop(order.gop as usize)[usize::from(order.entry.tile)];
-                    let segment = vec![0; cells.bytes[usize::from(order.entry.quality)] as usize];
+                    let bytes = match order.entry.tile {
+                        SOUND => SOUND_BYTES,
+                        tile => {
+                            table.gop(order.gop as usize)[usize::from(tile)].bytes
+                                [usize::from(order.entry.quality)]
+                        }
+                    };
+                    let segment = vec![0; bytes as usize];
                     let init = (command & 128 != 0).then(|| vec![1; 40].into());
                     pusher.handle_tile(init, segment.into()).expect("the tile has the size of the table");
                 }

@@ -22,7 +22,7 @@ use super::guard::Guard;
 use super::planner::{Planner, Planning};
 use super::record::{Account, Arrived, End, SlotRecord, TiledRecord};
 use super::screen::Screen;
-use super::wire::{self, Reader, TilePart, TiledMessage, Video, WireError};
+use super::wire::{self, Reader, SOUND, TilePart, TiledMessage, Video, WireError};
 use crate::buffer::{PlayBuffer, Underflow};
 use crate::capacity::CapacityMeter;
 
@@ -49,14 +49,14 @@ pub struct PlayerSettings {
     pub plans: u16,
 }
 
-/// A tile that arrived completely.
+/// A tile, or the sound of a slot, that arrived completely.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TileArrived {
     /// The slot for which it was requested.
     pub slot: u32,
     /// The GoP of the video.
     pub gop: u32,
-    /// The tile.
+    /// The tile, or [`SOUND`].
     pub tile: u16,
     /// Index of the quality.
     pub quality: u8,
@@ -136,6 +136,8 @@ pub struct Player {
     began: Instant,
     video: Option<Video>,
     menus: BTreeMap<u32, RdTable>,
+    /// Bytes of the sound of the GoPs in `menus`.
+    sounds: BTreeMap<u32, u32>,
     /// Time of the first slot's first plan.
     origin: Option<Instant>,
     rtt: Duration,
@@ -173,6 +175,7 @@ impl Player {
             began: now,
             video: None,
             menus: BTreeMap::new(),
+            sounds: BTreeMap::new(),
             origin: None,
             rtt: Duration::ZERO,
             playback: PlayBuffer::new(Underflow::Conceal, now),
@@ -255,7 +258,7 @@ impl Player {
                 // Answers to requests sent before the end.
                 TiledMessage::Video(_) | TiledMessage::Menu { .. } if self.finished => {}
                 TiledMessage::Video(video) if self.video.is_none() => self.begin(video)?,
-                TiledMessage::Menu { gop, cells } => self.menu(now, gop, cells)?,
+                TiledMessage::Menu { gop, sound, cells } => self.menu(now, (gop, sound), cells)?,
                 TiledMessage::Tile(part) if self.record.account.is_none() => self.part(now, part)?,
                 TiledMessage::Served { asked, sent } if self.finished && self.record.account.is_none() => {
                     self.settle(asked, sent)?;
@@ -376,13 +379,14 @@ impl Player {
         Ok(())
     }
 
-    fn menu(&mut self, now: Instant, gop: u32, cells: Bytes) -> Result<(), PlayError> {
+    fn menu(&mut self, now: Instant, (gop, sound): (u32, u32), cells: Bytes) -> Result<(), PlayError> {
         let Some(video) = &self.video else { return Err(PlayError::Order) };
         if gop >= video.gops {
             return Err(WireError::Field { field: "a menu's GoP", value: u64::from(gop) }.into());
         }
         let menu = wire::menu(&video.layout, cells)?;
         self.menus.insert(gop, menu);
+        self.sounds.insert(gop, sound);
         // Counted from the slot before the present one, because older menus are not needed. The menu furthest ahead is
         // needed last, so it is dropped.
         let present = self.record.slots.len().saturating_sub(2);
@@ -391,6 +395,7 @@ impl Player {
             let ahead = |known: u32| (known + video.gops - from) % video.gops;
             let Some(furthest) = self.menus.keys().copied().max_by_key(|known| ahead(*known)) else { break };
             self.menus.remove(&furthest);
+            self.sounds.remove(&furthest);
         }
         if self.origin.is_none() && gop == 0 {
             self.rtt = now.saturating_since(self.began);
@@ -411,7 +416,11 @@ impl Player {
         }
         let sends = u64::from(part.total - part.init);
         // Without the menu of this GoP only the protocol's limit applies.
-        let announced = self.menus.get(&part.gop).map_or(sends, |menu| plans::size(menu, (tile, quality)));
+        let announced = match tile {
+            SOUND => self.sounds.get(&part.gop).map(|bytes| u64::from(*bytes)),
+            _ => self.menus.get(&part.gop).map(|menu| plans::size(menu, (tile, quality))),
+        };
+        let announced = announced.unwrap_or(sends);
         if sends != announced {
             return Err(PlayError::Size { tile, quality, announced, sends });
         }
@@ -458,19 +467,23 @@ impl Player {
             self.inits.insert((tile, quality));
         }
         if let Some(record) = self.record.slots.get_mut(slot as usize) {
-            if !record.planned.contains(&(tile, quality)) {
-                // A later plan left it out, but it had begun to be sent.
-                record.planned.push((tile, quality));
-                record.planned_bytes += u64::from(part.total - part.init);
+            if let (SOUND, Some(sound)) = (tile, &mut record.sound) {
+                (sound.complete_ms, sound.in_time) = (Some(complete_ms), in_time);
+            } else {
+                if !record.planned.contains(&(tile, quality)) {
+                    // A later plan left it out, but it had begun to be sent.
+                    record.planned.push((tile, quality));
+                    record.planned_bytes += u64::from(part.total - part.init);
+                }
+                record.arrived.push(Arrived {
+                    tile,
+                    quality,
+                    complete_ms,
+                    in_time,
+                    init_bytes: part.init,
+                    bytes: part.total - part.init,
+                });
             }
-            record.arrived.push(Arrived {
-                tile,
-                quality,
-                complete_ms,
-                in_time,
-                init_bytes: part.init,
-                bytes: part.total - part.init,
-            });
         }
         self.tiles.push_back(TileArrived {
             slot,

@@ -17,7 +17,7 @@ use tributary_video::rd::RdTable;
 use super::frames::Frames;
 use super::record::Account;
 use super::wire::{
-    MOST_INIT, MOST_SEGMENT, Plan, PlanEntry, Reader, TilePart, TiledMessage, Video, WireError,
+    MOST_INIT, MOST_SEGMENT, Plan, PlanEntry, Reader, SOUND, TilePart, TiledMessage, Video, WireError,
 };
 
 /// Maximum number of waiting plans.
@@ -49,7 +49,7 @@ pub enum Transmit {
 /// Bytes of the longest message about a video: a menu, or a part of a tile.
 #[must_use]
 pub fn longest_message(table: &RdTable) -> usize {
-    TiledMessage::menu_of(table, 0).encode().len().max(PART + 64)
+    TiledMessage::menu_of(table, 0, 0).encode().len().max(PART + 64)
 }
 
 /// A message that is sent before any tile.
@@ -170,6 +170,8 @@ struct Waiting {
 /// The server's end.
 pub struct Pusher {
     video: Video,
+    /// Bytes of each GoP's sound; those behind the last one have none.
+    sound: Vec<u32>,
     frames: Frames,
     started: bool,
     /// Whether the client has ended the viewing.
@@ -197,6 +199,7 @@ impl Pusher {
     pub fn new(video: Video) -> Self {
         Self {
             video,
+            sound: Vec::new(),
             frames: Frames::new(Reader::Server),
             started: false,
             ended: false,
@@ -212,6 +215,13 @@ impl Pusher {
             heard: None,
             counters: PushCounters::default(),
         }
+    }
+
+    /// The same with the bytes of each GoP's sound, 0 for a GoP without any.
+    #[must_use]
+    pub fn with_sound(mut self, bytes: Vec<u32>) -> Self {
+        self.sound = bytes;
+        self
     }
 
     /// The description of the video.
@@ -296,7 +306,7 @@ impl Pusher {
         if let Some(answer) = self.answers.pop_front() {
             let message = match answer {
                 Answer::Video => TiledMessage::Video(self.video.clone()),
-                Answer::Menu(gop) => TiledMessage::menu_of(table, gop as usize),
+                Answer::Menu(gop) => TiledMessage::menu_of(table, gop as usize, self.sound_bytes(gop)),
             };
             return Some(Transmit::Message { bytes: message.encode(), deadline: None });
         }
@@ -343,10 +353,21 @@ impl Pusher {
 
     /// The last part given to the driver passed its deadline before it could begin: drops the rest of the tile.
     pub fn handle_expired(&mut self) {
-        if self.sending.take().is_some() {
-            self.counters.pushed = self.counters.pushed.saturating_sub(1);
-            self.counters.expired += 1;
+        if let Some(Sending { order, .. }) = self.sending.take() {
+            self.unsent(order);
         }
+    }
+
+    /// A tile that was given to the driver is not sent after all.
+    fn unsent(&mut self, order: TileOrder) {
+        let tiles = tiles([&order.entry]);
+        self.counters.pushed = self.counters.pushed.saturating_sub(tiles);
+        self.counters.expired += tiles;
+    }
+
+    /// Bytes of a GoP's sound.
+    fn sound_bytes(&self, gop: u32) -> u32 {
+        self.sound.get(gop as usize).copied().unwrap_or(0)
     }
 
     /// The message that tells the client why it is disconnected.
@@ -361,12 +382,11 @@ impl Pusher {
             return None;
         }
         self.answers.clear();
-        let unsent = self.sending.take().is_some_and(|sending| sending.offset < sending.whole.len());
-        if self.reading.take().is_some() || unsent {
-            self.counters.pushed = self.counters.pushed.saturating_sub(1);
-            self.counters.expired += 1;
+        let unsent = self.sending.take().filter(|sending| sending.offset < sending.whole.len());
+        if let Some(order) = self.reading.take().or(unsent.map(|sending| sending.order)) {
+            self.unsent(order);
         }
-        self.counters.expired += self.plans.drain(..).map(|plan| plan.entries.len() as u64).sum::<u64>();
+        self.counters.expired += self.plans.drain(..).map(|plan| tiles(&plan.entries)).sum::<u64>();
         let served = TiledMessage::Served { asked: self.asked(), sent: self.counters.pushed };
         Some(Transmit::Message { bytes: served.encode(), deadline: None })
     }
@@ -410,10 +430,10 @@ impl Pusher {
         while let Some(plan) = self.plans.front_mut() {
             let (slot, gop, deadline) = (plan.slot, plan.gop, plan.deadline);
             if deadline <= now {
-                self.counters.expired += plan.entries.len() as u64;
+                self.counters.expired += tiles(&plan.entries);
                 self.plans.pop_front();
             } else if let Some(entry) = plan.entries.pop_front() {
-                self.counters.pushed += 1;
+                self.counters.pushed += tiles([&entry]);
                 self.pushed.insert((slot, entry.tile, entry.quality));
                 return Some(TileOrder { slot, gop, entry, deadline });
             } else {
@@ -448,7 +468,12 @@ impl Pusher {
             return Err(PushError::Old { slot, revision, last, before });
         }
         known("GoP", u64::from(gop), u64::from(self.video.gops))?;
+        let sound = u64::from(self.sound_bytes(gop) > 0);
         for entry in &entries {
+            if entry.tile == SOUND {
+                known("sound", u64::from(entry.quality), sound)?;
+                continue;
+            }
             known("tile", u64::from(entry.tile), self.video.layout.grid.tiles() as u64)?;
             known("quality", u64::from(entry.quality), self.video.layout.qps.len() as u64)?;
         }
@@ -457,9 +482,9 @@ impl Pusher {
         self.pushed.retain(|pushed| pushed.0 == slot);
         // A client cannot know what has begun when it plans again.
         entries.retain(|entry| !self.pushed.contains(&(slot, entry.tile, entry.quality)));
-        self.counters.planned += entries.len() as u64;
+        self.counters.planned += tiles(&entries);
         let replaced = self.plans.iter().filter(|waiting| waiting.slot == slot);
-        self.counters.replaced += replaced.map(|waiting| waiting.entries.len() as u64).sum::<u64>();
+        self.counters.replaced += replaced.map(|waiting| tiles(&waiting.entries)).sum::<u64>();
         self.plans.retain(|waiting| waiting.slot != slot);
         if self.plans.len() >= MOST_PLANS {
             return Err(PushError::Excess(MOST_PLANS));
@@ -468,6 +493,11 @@ impl Pusher {
         self.plans.push_back(Waiting { slot, gop, deadline, entries: entries.into() });
         Ok(())
     }
+}
+
+/// Number of tiles among entries; the sound is none.
+fn tiles<'a>(entries: impl IntoIterator<Item = &'a PlanEntry>) -> u64 {
+    entries.into_iter().filter(|entry| entry.tile != SOUND).count() as u64
 }
 
 fn known(what: &'static str, asked: u64, there: u64) -> Result<(), PushError> {

@@ -32,6 +32,17 @@ pub struct Arrived {
     pub bytes: u32,
 }
 
+/// The sound of a slot that was requested.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct SoundRecord {
+    /// Bytes of its segment.
+    pub bytes: u32,
+    /// Arrival time of its last byte, milliseconds from the request for the start; `None` if it did not arrive.
+    pub complete_ms: Option<f64>,
+    /// Whether it arrived before the slot began.
+    pub in_time: bool,
+}
+
 /// One slot of the playing time. Times are milliseconds from the request for the start.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SlotRecord {
@@ -65,6 +76,9 @@ pub struct SlotRecord {
     pub old_menu: bool,
     /// Tiles that arrived, including late ones.
     pub arrived: Vec<Arrived>,
+    /// The sound, if there is any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sound: Option<SoundRecord>,
 }
 
 impl SlotRecord {

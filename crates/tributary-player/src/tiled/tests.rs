@@ -14,6 +14,8 @@ use super::frames::Frames;
 use super::wire::{Plan, Reader, TilePart, TiledMessage};
 use super::*;
 
+mod sound;
+
 /// Bytes of a tile in each quality.
 const SIZES: [u64; 3] = [40_000, 20_000, 10_000];
 
@@ -41,7 +43,7 @@ fn settings(slots: u32) -> PlayerSettings {
 }
 
 fn video() -> Video {
-    Video { layout: table().layout().clone(), gops: 3 }
+    Video { layout: table().layout().clone(), gops: 3, sound: None }
 }
 
 /// The next tile to read, and its parts after the read.
@@ -81,7 +83,7 @@ fn playing() -> Player {
     let mut player = Player::new(settings(3), planner("fix"), Instant::ZERO);
     let at = Instant::from_millis(10);
     player.handle_bytes(at, &TiledMessage::Video(video()).encode()).unwrap();
-    player.handle_bytes(at, &TiledMessage::menu_of(&table(), 0).encode()).unwrap();
+    player.handle_bytes(at, &TiledMessage::menu_of(&table(), 0, 0).encode()).unwrap();
     player
 }
 
@@ -92,8 +94,8 @@ fn messages() -> Vec<TiledMessage> {
         plan(1, 0, vec![entry(3, 1), PlanEntry { with_init: true, ..entry(7, 2) }]),
         TiledMessage::End,
         TiledMessage::Report { in_time: 3, late: 1 },
-        TiledMessage::Video(video()),
-        TiledMessage::menu_of(&table(), 1),
+        TiledMessage::Video(Video { sound: SoundFormat::new(2), ..video() }),
+        TiledMessage::menu_of(&table(), 1, 12_000),
         part(0, 3, 0, 20_000),
         TiledMessage::Served { asked: 7, sent: 5 },
         TiledMessage::Refused { reason: "no such thing — ü".to_owned() },
@@ -208,8 +210,8 @@ fn a_server_that_pushes_unrequested_tiles_is_disconnected() {
         unasked(TiledMessage::Refused { reason: "full".to_owned() }),
         Err(PlayError::Refused(_))
     ));
-    let mut menu = TiledMessage::menu_of(&table(), 1).encode().to_vec();
-    menu[12..16].copy_from_slice(&f32::NAN.to_be_bytes());
+    let mut menu = TiledMessage::menu_of(&table(), 1, 0).encode().to_vec();
+    menu[16..20].copy_from_slice(&f32::NAN.to_be_bytes());
     let error = playing().handle_bytes(at, &menu).unwrap_err().to_string();
     assert!(error.contains("freeze_mse") && error.contains("NaN"), "{error}");
 }
@@ -338,7 +340,7 @@ fn a_player_takes_the_servers_account_once_and_at_the_end() {
     }
     let (mut player, again) = arrived();
     // Requests from before the end may still be answered; nothing more is planned.
-    player.handle_bytes(at, &TiledMessage::menu_of(&table(), 1).encode()).unwrap();
+    player.handle_bytes(at, &TiledMessage::menu_of(&table(), 1, 0).encode()).unwrap();
     player.handle_bytes(at, &served(8, 7)).unwrap();
     assert!(player.is_settled());
     let said: Vec<_> = std::iter::from_fn(|| player.poll_transmit()).collect();

@@ -4,6 +4,7 @@
 //! messages.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use serde::Serialize;
 use thiserror::Error;
 use tributary_types::printable;
 use tributary_video::projection::Projection;
@@ -25,7 +26,10 @@ const MOST_REASON: usize = 256;
 /// Maximum number of GoPs in one request for menus.
 pub(super) const MOST_MENUS: u16 = 16;
 
-const VERSION: u8 = 1;
+/// Number in the place of a tile's that means the sound of a GoP. Its only quality is 0.
+pub const SOUND: u16 = u16::MAX;
+
+const VERSION: u8 = 2;
 const MAGIC: &[u8; 4] = b"TRBT";
 
 /// A message in either direction.
@@ -43,8 +47,8 @@ pub(super) enum TiledMessage {
     Report { in_time: u64, late: u64 },
     /// Server: description of the video.
     Video(Video),
-    /// Server: sizes and errors of one GoP; the video's layout is needed to read it.
-    Menu { gop: u32, cells: Bytes },
+    /// Server: bytes of one GoP's sound, 0 without any, and its tiles' sizes and errors; the video's layout is needed to read these.
+    Menu { gop: u32, sound: u32, cells: Bytes },
     /// Server: a part of a tile.
     Tile(TilePart),
     /// Server, after [`Self::End`]: the numbers of tiles requested and not withdrawn, and of tiles sent completely.
@@ -68,10 +72,10 @@ pub(super) struct Plan {
     pub entries: Vec<PlanEntry>,
 }
 
-/// One tile in one quality.
+/// One tile in one quality, or the sound of the GoP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanEntry {
-    /// The tile.
+    /// The tile, or [`SOUND`].
     pub tile: u16,
     /// Index of the quality, 0 the finest.
     pub quality: u8,
@@ -102,6 +106,23 @@ pub struct Video {
     pub layout: TableLayout,
     /// Number of GoPs before the video starts again.
     pub gops: u32,
+    /// Its sound, if it has any.
+    pub sound: Option<SoundFormat>,
+}
+
+/// How the sound of a video is coded: Opus (RFC 6716) in fMP4 segments, whose time scale is always 48 kHz.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct SoundFormat {
+    /// Channels, 1 or 2.
+    pub channels: u8,
+}
+
+impl SoundFormat {
+    /// Sound of so many channels, 1 or 2; `None` for another number.
+    #[must_use]
+    pub fn new(channels: u8) -> Option<Self> {
+        matches!(channels, 1 | 2).then_some(Self { channels })
+    }
 }
 
 /// Why a message is invalid.
@@ -151,8 +172,13 @@ const TILE: u8 = 0x83;
 const REFUSED: u8 = 0x84;
 const SERVED: u8 = 0x85;
 
+/// The sound's codec in VIDEO: Opus; 0 means no sound.
+const OPUS: u8 = 1;
+
 const PLAN_FIXED: usize = 16;
 const TILE_FIXED: usize = 24;
+/// Bytes of a menu before its tiles.
+const MENU_FIXED: usize = 8;
 /// Bytes of a menu per tile: one quality, and the two concealments.
 const CELL: usize = 8;
 
@@ -173,14 +199,14 @@ pub(super) fn head(bytes: &[u8; HEAD], reader: Reader) -> Result<(u8, usize), Wi
     if version != VERSION {
         return Err(WireError::Version(version));
     }
-    let longest_menu = 4 + MOST_TILES * CELL * (1 + tributary_video::allocation::MOST_CHOICES);
+    let longest_menu = MENU_FIXED + MOST_TILES * CELL * (1 + tributary_video::allocation::MOST_CHOICES);
     let (least, most) = match (reader, kind) {
         (Reader::Server, START | MENUS) => (8, 8),
         (Reader::Server, PLAN) => (PLAN_FIXED, PLAN_FIXED + 4 * MOST_ENTRIES),
         (Reader::Server, END) => (0, 0),
         (Reader::Server, REPORT) | (Reader::Client, SERVED) => (16, 16),
         (Reader::Client, VIDEO) => (25, 24 + tributary_video::allocation::MOST_CHOICES),
-        (Reader::Client, MENU) => (4 + 2 * CELL, longest_menu),
+        (Reader::Client, MENU) => (MENU_FIXED + 2 * CELL, longest_menu),
         (Reader::Client, TILE) => (TILE_FIXED + 1, TILE_FIXED + MOST_PART),
         (Reader::Client, REFUSED) => (0, MOST_REASON),
         _ => return Err(WireError::Kind(kind)),
@@ -214,7 +240,7 @@ pub(super) fn body(kind: u8, mut bytes: Bytes) -> Result<TiledMessage, WireError
         END => TiledMessage::End,
         REPORT => TiledMessage::Report { in_time: bytes.get_u64(), late: bytes.get_u64() },
         VIDEO => video(bytes)?,
-        MENU => TiledMessage::Menu { gop: bytes.get_u32(), cells: bytes },
+        MENU => TiledMessage::Menu { gop: bytes.get_u32(), sound: bytes.get_u32(), cells: bytes },
         TILE => tile(bytes)?,
         SERVED => TiledMessage::Served { asked: bytes.get_u64(), sent: bytes.get_u64() },
         REFUSED => TiledMessage::Refused { reason: printable(&String::from_utf8_lossy(&bytes)) },
@@ -250,7 +276,17 @@ fn video(mut bytes: Bytes) -> Result<TiledMessage, WireError> {
         2 => Projection::TopBottom,
         other => return Err(WireError::Field { field: "the projection", value: u64::from(other) }),
     };
-    bytes.advance(3);
+    bytes.advance(1);
+    let sound = match (bytes.get_u8(), bytes.get_u8()) {
+        (0, 0) => None,
+        (OPUS, channels @ 1..=2) => SoundFormat::new(channels),
+        (OPUS, other) => {
+            return Err(WireError::Field { field: "the channels of the sound", value: u64::from(other) });
+        }
+        (other, _) => {
+            return Err(WireError::Field { field: "the codec of the sound", value: u64::from(other) });
+        }
+    };
     if gops == 0 {
         return Err(WireError::Field { field: "the number of GoPs", value: 0 });
     }
@@ -272,7 +308,7 @@ fn video(mut bytes: Bytes) -> Result<TiledMessage, WireError> {
         black_mse: 0.0,
     };
     RdTable::new(layout.clone(), (0..layout.grid.tiles()).map(|_| zeros()).collect())?;
-    Ok(TiledMessage::Video(Video { layout, gops }))
+    Ok(TiledMessage::Video(Video { layout, gops, sound }))
 }
 
 fn tile(mut bytes: Bytes) -> Result<TiledMessage, WireError> {
@@ -299,7 +335,7 @@ fn tile(mut bytes: Bytes) -> Result<TiledMessage, WireError> {
 pub(super) fn menu(layout: &TableLayout, mut cells: Bytes) -> Result<RdTable, WireError> {
     let (tiles, qualities) = (layout.grid.tiles(), layout.qps.len());
     if cells.len() != tiles * CELL * (1 + qualities) {
-        return Err(WireError::Length { kind: MENU, length: 4 + cells.len() as u64 });
+        return Err(WireError::Length { kind: MENU, length: (MENU_FIXED + cells.len()) as u64 });
     }
     let mut out = Vec::with_capacity(tiles);
     for _ in 0..tiles {
@@ -352,12 +388,13 @@ impl TiledMessage {
                 out.put_u64(*late);
                 REPORT
             }
-            Self::Video(Video { layout, gops }) => {
-                put_video(out, layout, *gops);
+            Self::Video(video) => {
+                put_video(out, video);
                 VIDEO
             }
-            Self::Menu { gop, cells } => {
+            Self::Menu { gop, sound, cells } => {
                 out.put_u32(*gop);
+                out.put_u32(*sound);
                 out.put_slice(cells);
                 MENU
             }
@@ -377,8 +414,8 @@ impl TiledMessage {
         }
     }
 
-    /// The menu of one GoP of a table.
-    pub(super) fn menu_of(table: &RdTable, gop: usize) -> Self {
+    /// The menu of one GoP of a table, with so many bytes of sound.
+    pub(super) fn menu_of(table: &RdTable, gop: usize, sound: u32) -> Self {
         let mut cells = BytesMut::new();
         for tile in table.gop(gop) {
             cells.put_f32(tile.freeze_mse as f32);
@@ -388,7 +425,7 @@ impl TiledMessage {
                 cells.put_f32(*mse as f32);
             }
         }
-        Self::Menu { gop: gop as u32, cells: cells.freeze() }
+        Self::Menu { gop: gop as u32, sound, cells: cells.freeze() }
     }
 }
 
@@ -426,18 +463,20 @@ fn put_reason(out: &mut BytesMut, reason: &str) {
     out.put_slice(&reason.as_bytes()[..end]);
 }
 
-fn put_video(out: &mut BytesMut, layout: &TableLayout, gops: u32) {
+fn put_video(out: &mut BytesMut, Video { layout, gops, sound }: &Video) {
     out.put_u16(layout.grid.columns() as u16);
     out.put_u16(layout.grid.rows() as u16);
     out.put_u32(layout.width as u32);
     out.put_u32(layout.height as u32);
     out.put_u32((layout.gop_duration_s * 1e6).round() as u32);
-    out.put_u32(gops);
+    out.put_u32(*gops);
     out.put_u8(match layout.grid.projection() {
         Projection::Equirectangular => 0,
         Projection::Cubemap => 1,
         Projection::TopBottom => 2,
     });
-    out.put_bytes(0, 3);
+    out.put_u8(0);
+    out.put_u8(if sound.is_some() { OPUS } else { 0 });
+    out.put_u8(sound.map_or(0, |sound| sound.channels));
     out.put_slice(&layout.qps);
 }

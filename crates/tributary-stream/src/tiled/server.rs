@@ -11,7 +11,9 @@ use bytes::Bytes;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::{Instant as Clock, timeout, timeout_at};
-use tributary_player::tiled::{Account, PushCounters, PushError, Pusher, TileOrder, Transmit, Video};
+use tributary_player::tiled::{
+    Account, PushCounters, PushError, Pusher, SOUND, SoundFormat, TileOrder, Transmit, Video,
+};
 use tributary_types::Instant;
 use tributary_video::rd::RdTable;
 
@@ -40,6 +42,27 @@ pub trait TileSource: Send + Sync + 'static {
     /// # Errors
     /// It cannot be read.
     fn segment(&self, gop: usize, tile: usize, quality: usize) -> io::Result<Bytes>;
+
+    /// The sound, and the bytes of each GoP's segment, 0 for a GoP without any; `None` for a video without sound.
+    fn sound(&self) -> Option<(SoundFormat, Vec<u32>)> {
+        None
+    }
+
+    /// The initialisation segment of the sound.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
+    fn sound_init(&self) -> io::Result<Bytes> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    /// The media segment of a GoP's sound.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
+    fn sound_segment(&self, _gop: usize) -> io::Result<Bytes> {
+        Err(io::ErrorKind::NotFound.into())
+    }
 }
 
 /// Why a client was disconnected.
@@ -52,11 +75,11 @@ pub enum ServeTilesError {
     #[error("the stream to the client broke: {0}")]
     Stream(#[from] io::Error),
     /// The video on disk does not match its table.
-    #[error("GoP {gop}, tile {tile}, quality {quality} cannot be served: {source}")]
+    #[error("GoP {gop}, {} cannot be served: {source}", named(*tile, *quality))]
     Source {
         /// The GoP.
         gop: u32,
-        /// The tile.
+        /// The tile, or [`SOUND`].
         tile: u16,
         /// The quality.
         quality: u8,
@@ -89,8 +112,10 @@ where
 {
     let table = source.table();
     let gops = u32::try_from(table.gops()).unwrap_or(u32::MAX);
+    let (sound, sound_bytes) = source.sound().unzip();
+    let video = Video { layout: table.layout().clone(), gops, sound };
     let mut serving = Serving {
-        pusher: Pusher::new(Video { layout: table.layout().clone(), gops }),
+        pusher: Pusher::new(video).with_sound(sound_bytes.unwrap_or_default()),
         origin: Clock::now(),
         pushed: None,
         ended: None,
@@ -212,6 +237,14 @@ impl Serving {
     }
 }
 
+/// A plan's entry in words.
+fn named(tile: u16, quality: u8) -> String {
+    match tile {
+        SOUND => "the sound".to_owned(),
+        tile => format!("tile {tile}, quality {quality}"),
+    }
+}
+
 /// The media segment, and the initialisation segment if the plan requests it.
 async fn read<S: TileSource>(
     order: TileOrder,
@@ -223,6 +256,10 @@ async fn read<S: TileSource>(
     let source = source.clone();
     // Files are read on other threads than the runtime's: a slow disk must not delay plans.
     let reading = tokio::task::spawn_blocking(move || {
+        if tile == SOUND {
+            let segment = source.sound_segment(gop as usize)?;
+            return Ok((if with_init { Some(source.sound_init()?) } else { None }, segment));
+        }
         let (tile, quality) = (usize::from(tile), usize::from(quality));
         let segment = source.segment(gop as usize, tile, quality)?;
         let init = if with_init { Some(source.init(tile, quality)?) } else { None };

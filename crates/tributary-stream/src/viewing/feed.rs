@@ -2,8 +2,8 @@
 //! orientation.
 //!
 //! A message is its length (four bytes, big-endian, without themselves), one byte for its kind, and its content. [`News`] in
-//! JSON has kind 1. A tile has kind 2: slot (four bytes), tile (two), quality, 1 if it was in time, length of the initialisation
-//! segment (four), that segment, the media segment. `web/src/play/feed.ts` reads them.
+//! JSON has kind 1. A tile has kind 2: slot (four bytes), tile (two; 65535 for the slot's sound), quality, 1 if it was in time,
+//! length of the initialisation segment (four), that segment, the media segment. `web/src/play/feed.ts` reads them.
 //!
 //! A page that reads too slowly loses messages, and is told how many. Not here: the page's connection, and decoding.
 
@@ -19,7 +19,7 @@ use tributary_net::proxy::PathSnapshot;
 use tributary_video::projection::Projection;
 use tributary_video::sphere::Orientation;
 
-use crate::tiled::{SlotRecord, TileArrived, Video};
+use crate::tiled::{SlotRecord, SoundFormat, TileArrived, Video};
 
 /// Messages that wait for a slow page: more than two slots of the usual 6 × 4 tiles.
 const WAITING: usize = 256;
@@ -63,6 +63,8 @@ pub(super) struct VideoNews<'a> {
     pub gop_s: f64,
     pub gops: u32,
     pub qps: &'a [u8],
+    /// `None`: there is no sound.
+    pub sound: Option<SoundFormat>,
     /// Degrees, horizontal and vertical.
     pub field: (f64, f64),
 }
@@ -80,6 +82,7 @@ impl<'a> VideoNews<'a> {
             gop_s: layout.gop_duration_s,
             gops: video.gops,
             qps: &layout.qps,
+            sound: video.sound,
             field,
         }
     }
@@ -93,8 +96,10 @@ pub(super) struct SlotNews {
     pub position_s: f64,
     /// For each tile the index of the finest quality in time, -1 (requested, not in time) or -2 (left out).
     pub tiles: Vec<i16>,
-    /// Bytes of media that arrived in time.
+    /// Bytes of media that arrived in time, without the sound.
     pub bytes: u64,
+    /// Whether the sound was in time; `None` if there is none.
+    pub sound: Option<bool>,
     /// The guard interval, milliseconds.
     pub guard_ms: f64,
     /// Tiles of the slot before this one that arrived late.
@@ -117,6 +122,7 @@ impl SlotNews {
             position_s,
             tiles: (0..tiles as u16).map(shown).collect(),
             bytes: record.bytes_in_time(),
+            sound: record.sound.map(|sound| sound.in_time),
             guard_ms: record.guard_ms,
             late_before: before.map_or(0, late),
         })
@@ -143,6 +149,8 @@ struct SoFar {
     tiles_in_time: u64,
     tiles_not_in_time: u64,
     tiles_left_out: u64,
+    /// Slots whose sound was requested and not in time.
+    sound_not_in_time: u64,
     /// Bytes of media that arrived in time.
     bytes: u64,
 }
@@ -156,6 +164,7 @@ impl SoFar {
         self.tiles_in_time += count(|tile| tile >= 0);
         self.tiles_not_in_time += not_in_time;
         self.tiles_left_out += count(|tile| tile == LEFT_OUT);
+        self.sound_not_in_time += u64::from(slot.sound == Some(false));
         self.bytes += slot.bytes;
     }
 }
@@ -429,11 +438,16 @@ mod tests {
         let news = SlotNews::new(&slots, 1, 1.0, 3).unwrap();
         assert_eq!((&news.tiles, news.bytes, news.late_before), (&vec![2, NOT_IN_TIME, LEFT_OUT], 7, 1));
         assert!(SlotNews::new(&slots, 2, 2.0, 3).is_none());
-        let complete = SlotNews { tiles: vec![0, 1, LEFT_OUT], ..SlotNews::new(&slots, 0, 0.0, 3).unwrap() };
+        let complete = SlotNews {
+            tiles: vec![0, 1, LEFT_OUT],
+            sound: Some(false),
+            ..SlotNews::new(&slots, 0, 0.0, 3).unwrap()
+        };
         let feed = Feed::default();
         [news, complete].into_iter().for_each(|slot| feed.say(&News::Slot(slot)));
         let sums = serde_json::json!({
-            "slots": 2, "slots_incomplete": 1, "tiles_in_time": 3, "tiles_not_in_time": 1, "tiles_left_out": 2, "bytes": 14,
+            "slots": 2, "slots_incomplete": 1, "tiles_in_time": 3, "tiles_not_in_time": 1, "tiles_left_out": 2,
+            "sound_not_in_time": 1, "bytes": 14,
         });
         assert_eq!(feed.status()["so_far"], sums);
     }

@@ -20,7 +20,7 @@ use super::motion::{Motion, MotionMeter};
 use super::recording::{Recorder, Recording};
 use super::stills::{StillError, Stills};
 use super::{Spool, SpoolError, Spooled};
-use crate::tiled::TiledRecord;
+use crate::tiled::{SOUND, TiledRecord};
 
 /// Number of points of S-PSNR. S-PSNR is computed once per GoP; it differs from that of the full set by hundredths of
 /// a decibel.
@@ -146,10 +146,10 @@ pub fn measure(
     Ok(Measured { gops, motion: viewing.motion.finish(), stills: viewing.stills, recording })
 }
 
-/// For each slot and tile, the finest copy that was in time.
+/// For each slot and tile, the finest copy that was in time; sound has no pictures.
 fn best_in_time(spool: &Spool) -> BTreeMap<u32, BTreeMap<u16, Spooled>> {
     let mut best: BTreeMap<u32, BTreeMap<u16, Spooled>> = BTreeMap::new();
-    for tile in spool.tiles().iter().filter(|tile| tile.in_time) {
+    for tile in spool.tiles().iter().filter(|tile| tile.in_time && tile.tile != SOUND) {
         let known = best.entry(tile.slot).or_default().entry(tile.tile).or_insert(*tile);
         if tile.quality < known.quality {
             *known = *tile;

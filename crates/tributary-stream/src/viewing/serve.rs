@@ -15,7 +15,8 @@ use tributary_video::rd::RdTable;
 
 use super::LEAVE;
 use crate::tiled::{
-    Outlet, Pushed, SESSION_UNSENT, SOCKET_UNSENT, ServedTiles, TileSource, longest_message, serve_tiles,
+    Outlet, Pushed, SESSION_UNSENT, SOCKET_UNSENT, ServedTiles, SoundFormat, TileSource, longest_message,
+    serve_tiles,
 };
 
 // Sockets in the simulator have this limit of unsent data; real sockets must have the same limit.
@@ -36,6 +37,18 @@ impl TileSource for DiskSource {
 
     fn segment(&self, gop: usize, tile: usize, quality: usize) -> io::Result<Bytes> {
         self.0.segment(gop, tile, quality).map(Bytes::from).map_err(io::Error::other)
+    }
+
+    fn sound(&self) -> Option<(SoundFormat, Vec<u32>)> {
+        Some((SoundFormat::new(self.0.sound()?.channels)?, self.0.sound_bytes().to_vec()))
+    }
+
+    fn sound_init(&self) -> io::Result<Bytes> {
+        self.0.sound_init().map(Bytes::from).map_err(io::Error::other)
+    }
+
+    fn sound_segment(&self, gop: usize) -> io::Result<Bytes> {
+        self.0.sound_segment(gop).map(Bytes::from).map_err(io::Error::other)
     }
 }
 

@@ -13,14 +13,14 @@ use crate::tiled::TileArrived;
 /// Maximum number of bytes: half an hour at 1 Gbit/s.
 const MOST_BYTES: u64 = 1 << 38;
 
-/// A tile in the spool.
+/// A tile, or the sound of a slot, in the spool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spooled {
     /// The slot.
     pub slot: u32,
     /// The GoP of the video.
     pub gop: u32,
-    /// The tile.
+    /// The tile, or [`SOUND`](crate::tiled::SOUND).
     pub tile: u16,
     /// Index of the quality.
     pub quality: u8,

@@ -37,8 +37,8 @@ fn clip() -> Arc<Clip> {
         let source = directory.path().join("clip.mp4");
         let pattern = "testsrc2=size=256x128:rate=10:duration=2";
         let made = Command::new("ffmpeg")
-            .args(["-nostdin", "-v", "error", "-f", "lavfi", "-i", pattern, "-pix_fmt", "yuv420p"])
-            .args(["-f", "lavfi", "-i", "sine=f=880:d=2"])
+            .args(["-nostdin", "-v", "error", "-f", "lavfi", "-i", pattern, "-f", "lavfi"])
+            .args(["-i", "sine=f=880:d=2", "-pix_fmt", "yuv420p"])
             .arg(&source)
             .status();
         assert!(made.unwrap().success());

@@ -13,8 +13,8 @@ use tributary_video::rd::RdTable;
 
 use super::{MENUS_AHEAD, PlayError, Player};
 use crate::tiled::planner::Moment;
-use crate::tiled::record::SlotRecord;
-use crate::tiled::wire::{MOST_ENTRIES, Plan, PlanEntry, TiledMessage};
+use crate::tiled::record::{SlotRecord, SoundRecord};
+use crate::tiled::wire::{MOST_ENTRIES, Plan, PlanEntry, SOUND, TiledMessage};
 
 /// With fewer capacity samples than this, the assumed rate is used in addition.
 const LEAST_SAMPLES: usize = 30;
@@ -79,12 +79,15 @@ impl Player {
             return Err(PlayError::Order);
         };
         let old_menu = !self.menus.contains_key(&gop);
+        let sound = self.sound_of(slot, gop);
+        let sound_bytes = sound.filter(|sound| sound.complete_ms.is_none()).map_or(0, |sound| sound.bytes);
         let (playback_s, have) = (self.playback.position_s(now), &begun.have);
         let moment = Moment { playback_s, slot, menu, screen, have };
-        // Tiles already being sent arrive first and use capacity.
-        let left: Vec<f64> = samples.iter().map(|bytes| (bytes - begun.coming_bytes).max(0.0)).collect();
+        // Tiles already being sent and the sound arrive first and use capacity.
+        let first = begun.coming_bytes + f64::from(sound_bytes);
+        let left: Vec<f64> = samples.iter().map(|bytes| (bytes - first).max(0.0)).collect();
         let allocation = planning.plan(moment, &left)?;
-        let entries = self.entries(&allocation.order, &begun);
+        let mut entries = self.entries(&allocation.order, &begun);
         let mut record = match revision {
             0 => SlotRecord {
                 slot,
@@ -101,6 +104,7 @@ impl Player {
             _ => self.record.slots.pop().unwrap_or_default(),
         };
         record.plans += 1;
+        record.sound = sound;
         record.expected_mse = allocation.expected_mse;
         record.planned = begun.arrived.clone();
         record.planned.extend(entries.iter().map(|entry| (entry.tile, entry.quality)));
@@ -108,8 +112,25 @@ impl Player {
         let tiles: BTreeSet<u16> = record.planned.iter().map(|(tile, _)| *tile).collect();
         record.left_out = (menu.gop(0).len() - tiles.len()) as u32;
         self.record.slots.push(record);
+        if sound_bytes > 0 {
+            // Its bytes are few, and a viewer hears a gap at once.
+            let with_init = !self.inits.contains(&(SOUND, 0));
+            entries.insert(0, PlanEntry { tile: SOUND, quality: 0, with_init });
+            entries.truncate(MOST_ENTRIES);
+        }
         self.ask(now, (slot, gop, revision), entries);
         Ok(())
+    }
+
+    /// The sound of a slot, as far as it is known. It is not requested without the GoP's own menu, which has its size.
+    fn sound_of(&self, slot: u32, gop: u32) -> Option<SoundRecord> {
+        let known = self.record.slots.get(slot as usize).and_then(|record| record.sound);
+        let offered = || {
+            self.video.as_ref()?.sound?;
+            let bytes = self.sounds.get(&gop).copied().filter(|bytes| *bytes > 0)?;
+            Some(SoundRecord { bytes, ..SoundRecord::default() })
+        };
+        known.or_else(offered)
     }
 
     /// Updates the screen with the previous slot, of which everything but the last round trip is known. Updates
