@@ -2,7 +2,8 @@
 // a radio, the server and the program away. Usage, in a network namespace of its own: node play-page.mjs PROGRAM SCREENSHOT
 import { accessible } from './axe.mjs';
 import { PATIENCE, Stand, fail, ip } from './stand.mjs';
-import { expected, shows, source } from './video.mjs';
+import { decoded, listen, plays, silent } from './sound.mjs';
+import { TONE_HZ, expected, shows, source } from './video.mjs';
 
 const [program, screenshot] = process.argv.slice(2);
 const stand = new Stand(program);
@@ -33,10 +34,30 @@ try {
   const { url } = player.answer;
   await stand.browse();
   const { page, complaints, asked } = await stand.page();
+  await page.addInitScript(listen);
   await page.goto(url);
   await above(page, 'pictures', 0);
   console.log(`first picture after ${await number(page, 'first-picture-ms')} ms`);
   await shows(page, expected(tiles, 256, 128));
+
+  // The browser plays no sound before a click or a key; then it is the source's, until the button, reached by keys, mutes it.
+  if ((await number(page, 'sound-slots')) !== 0) fail('there was sound before the viewer did anything');
+  const speaker = page.locator('button[name=sound]');
+  await speaker.filter({ hasText: 'click or press a key' }).waitFor(PATIENCE);
+  await page.locator('canvas').focus();
+  await page.keyboard.press('Home');
+  await page.locator('main[data-sound=playing]').waitFor(PATIENCE);
+  await above(page, 'soundSlots', 1);
+  const [played, tone] = [await plays(page, TONE_HZ), await decoded(page)];
+  if (Math.abs(tone - TONE_HZ) > 6) fail(`the page decodes a tone of ${tone} Hz instead of ${TONE_HZ} Hz`);
+  console.log(`the page decodes a tone of ${tone.toFixed(1)} Hz and plays one of ${played.toFixed(1)} Hz`);
+  await page.locator('button[name=full]').focus();
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await page.locator('main[data-sound=muted]').waitFor(PATIENCE);
+  await silent(page);
+  await page.keyboard.press('Enter');
+  await plays(page, TONE_HZ);
 
   await page.locator('canvas').focus();
   for (let press = 0; press < 6; press += 1) await page.keyboard.press('ArrowRight');

@@ -4,6 +4,9 @@ import { join } from 'node:path';
 import { inflateSync } from 'node:zlib';
 import { PATIENCE, fail } from './stand.mjs';
 
+/** The tone of the source's sound, Hz. */
+export const TONE_HZ = 880;
+
 /** A filter that puts below each picture another one with its blue and red exchanged. */
 const BELOW = ',split[left][same];[same]swapuv[right];[left][right]vstack';
 
@@ -18,7 +21,8 @@ export function source(stand, eyes = 1) {
   const picture = `geq=lum='70+40*floor(T)+25*(${line})':cb='60+45*${side}':cr='200-45*${side}'`;
   const colour = ['-color_range', 'tv', '-colorspace', 'bt709', '-color_primaries', 'bt709', '-color_trc', 'bt709'];
   const input = ['-f', 'lavfi', '-i', `color=s=512x256:r=25:d=3,format=yuv444p,${picture},format=yuv420p${eyes === 1 ? '' : BELOW}`];
-  execFileSync('ffmpeg', ['-nostdin', '-v', 'error', ...input, ...colour, '-c:v', 'libx264', '-crf', '10', video]);
+  const tone = ['-f', 'lavfi', '-i', `sine=f=${TONE_HZ}:r=44100:d=3`, '-c:a', 'aac'];
+  execFileSync('ffmpeg', ['-nostdin', '-v', 'error', ...input, ...tone, ...colour, '-c:v', 'libx264', '-crf', '10', video]);
   const tiles = join(stand.directory, `tiles-${eyes}`);
   const stereo = eyes === 1 ? [] : ['--eyes', 'top-bottom'];
   stand.run('ingest', video, '--out', tiles, '--grid', '4x2', '--qps', '22,42', '--preset', 'ultrafast', '--json', ...stereo);

@@ -13,6 +13,7 @@ export interface Video {
   gop_s: number;
   gops: number;
   qps: number[];
+  sound: { channels: number } | null;
   /** Degrees, horizontal and vertical. */
   field: [number, number];
 }
@@ -24,6 +25,8 @@ export interface Slot {
   /** Quality of each tile in time, -1: requested and not in time, -2: left out. */
   tiles: number[];
   bytes: number;
+  /** Whether the sound was in time, if there is any. */
+  sound: boolean | null;
   guard_ms: number;
   late_before: number;
 }
@@ -38,6 +41,7 @@ export type News =
 export interface Tile {
   news: "tile";
   slot: number;
+  /** 65535 for the sound. */
   tile: number;
   quality: number;
   inTime: boolean;

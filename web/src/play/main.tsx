@@ -9,6 +9,7 @@ import { type News, type Tile, follow } from "./feed";
 import { Headset } from "./headset";
 import { Look, type Orientation } from "./look";
 import { Player } from "./player";
+import { SOUND, Sound } from "./sound";
 import { Sphere } from "./sphere";
 import "../page.css";
 import "./play.css";
@@ -26,6 +27,8 @@ const STATES = {
   lost: "no connection to the server",
   ended: "the viewing has ended",
 };
+
+const SPEAKER = { none: "", waiting: "Sound: click or press a key", playing: "Mute", muted: "Unmute" };
 
 const events: { at: Date; words: string }[] = [];
 let state: keyof typeof STATES = "waiting";
@@ -64,7 +67,7 @@ function Radios() {
   );
 }
 
-function Panel({ player, look }: { player: Player; look: Orientation }) {
+function Panel({ player, sound, look }: { player: Player; sound: Sound; look: Orientation }) {
   const { counters } = player.decoders;
   const { slot, video } = player;
   const facts: [string, string | number][] = [
@@ -76,6 +79,8 @@ function Panel({ player, look }: { player: Player; look: Orientation }) {
     ["tiles that did not decode", counters.corrupt],
     ["decoders that stopped", counters.watchdog],
     ["tiles without a decoder", counters.overflow],
+    ["GoPs without sound", sound.state === "none" ? "–" : sound.gaps],
+    ["sound decoded too late, in tenths of a second", sound.late],
   ];
   return (
     <>
@@ -128,7 +133,8 @@ function frame(page: HTMLElement) {
       <p class="hint">Drag, or press the arrow keys. Home looks straight ahead.
         <button type="button" name="full">Full screen</button>
         <button type="button" name="device" hidden>Turn with the device</button>
-        <button type="button" name="headset" hidden>Enter VR</button></p>
+        <button type="button" name="headset" hidden>Enter VR</button>
+        <button type="button" name="sound" hidden></button></p>
     </div>
     <aside class="panel" aria-label="what arrives"></aside>`;
   const find = <T extends HTMLElement>(selector: string) => page.querySelector<T>(selector)!;
@@ -139,6 +145,7 @@ function frame(page: HTMLElement) {
     panel: find(".panel"),
     stage: find(".stage"),
     button: (name: string) => find<HTMLButtonElement>(`button[name=${name}]`),
+    speaker: find<HTMLButtonElement>("button[name=sound]"),
   };
 }
 
@@ -151,7 +158,7 @@ function lacks(): string | undefined {
 }
 
 function start(page: HTMLElement) {
-  const { canvas, link, over, panel, stage, button } = frame(page);
+  const { canvas, link, over, panel, stage, button, speaker } = frame(page);
   const stop = (words: string) => {
     over.hidden = false;
     over.textContent = words;
@@ -172,12 +179,22 @@ function start(page: HTMLElement) {
   const look = new Look(canvas);
   const headset = new Headset(sphere, look, button("headset"), say);
   turnWithDevice(look, button("device"), say, () => headset.worn);
+  const sound = new Sound(say);
+  // Browsers play no sound before the viewer's first click or key.
+  const allow = (event: Event) => {
+    if (event.target !== speaker) sound.allow();
+  };
+  for (const gesture of ["pointerdown", "keydown"]) window.addEventListener(gesture, allow);
+  speaker.addEventListener("click", () => (sound.state === "waiting" ? sound.allow() : sound.mute(!sound.muted)));
   let stopped = false;
   const take = (message: News | Tile) => {
     if (stopped) return;
     heard = performance.now();
     try {
-      player.take(message, performance.now());
+      if (message.news === "video") sound.begin(message);
+      if (message.news === "tile" && message.tile === SOUND) sound.take(message);
+      else player.take(message, performance.now());
+      if (message.news === "slot") sound.slot(message.slot, message.sound, player.shownIn(message.slot, performance.now()));
     } catch (error) {
       stopped = true;
       stop(error instanceof Error ? error.message : String(error));
@@ -232,9 +249,15 @@ function start(page: HTMLElement) {
         yaw: orientation.yaw,
         decoded: player.decoders.counters.decoded,
         corrupt: player.decoders.counters.corrupt,
+        sound: sound.state,
+        soundSlots: sound.slots,
+        soundGaps: sound.gaps,
+        soundLate: sound.late,
       };
       for (const [key, value] of Object.entries(data)) page.dataset[key] = String(value);
-      render(<Panel player={player} look={orientation} />, panel);
+      speaker.hidden = sound.state === "none";
+      speaker.textContent = SPEAKER[sound.state];
+      render(<Panel player={player} sound={sound} look={orientation} />, panel);
     }
   });
 }

@@ -1,4 +1,5 @@
-// The parts of MP4 that a decoder needs: its configuration and the coded pictures (ISO/IEC 14496-12, 14496-15).
+// The parts of MP4 that a decoder needs: its configuration and the coded pictures or packets of sound (ISO/IEC 14496-12, 14496-15;
+// Encapsulation of Opus in ISO Base Media File Format).
 
 export interface Configuration {
   /** RFC 6381 §3.3. */
@@ -9,6 +10,8 @@ export interface Configuration {
 
 /** Fixed fields of a sample entry of video before its boxes, bytes. */
 const SAMPLE_ENTRY = 78;
+/** The same of sound. */
+const SOUND_ENTRY = 28;
 const MOST_PICTURES = 60_000;
 
 const viewOf = (bytes: Uint8Array) => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -39,6 +42,19 @@ export function configuration(init: Uint8Array): Configuration {
   if (description.length < 7) throw new Error("avcC is cut short");
   const level = [...description.subarray(1, 4)].map((byte) => byte.toString(16).padStart(2, "0"));
   return { codec: `avc1.${level.join("")}`, description };
+}
+
+/** The packets of a segment of Opus, the time of the first one, and how much of the track's beginning is not presented, in samples. */
+export function packets(init: Uint8Array, segment: Uint8Array): { first: number; skipped: number; data: Uint8Array[] } {
+  const entries = child(init, "moov", "trak", "mdia", "minf", "stbl", "stsd").subarray(8);
+  const opus = child(child(entries, "Opus").subarray(SOUND_ENTRY), "dOps");
+  const time = child(segment, "moof", "traf", "tfdt");
+  if (opus.length < 4 || time.length < 12 || time[0] !== 1) throw new Error("the times of the sound are cut short");
+  return {
+    first: Number(viewOf(time).getBigUint64(4)),
+    skipped: viewOf(opus).getUint16(2),
+    data: pictures(segment),
+  };
 }
 
 /** The coded pictures of a media segment, in their order. */

@@ -86,6 +86,11 @@ export class Player {
     while (this.#shows.length > 2) this.decoders.end(this.#shows.shift()!.show);
   }
 
+  /** Milliseconds until a slot's first picture is shown. */
+  shownIn(slot: number, now: number): number {
+    return (this.#origin ?? now) + DELAY_MS + slot * 1000 * (this.video?.gop_s ?? 1) - now;
+  }
+
   /** Number of the picture of a slot that is due; negative before its first. */
   #due(show: Show, now: number): number {
     const gop = 1000 * (this.video?.gop_s ?? 1);

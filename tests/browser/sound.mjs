@@ -1,0 +1,69 @@
+// What a page decodes and plays of a video's sound. Needs nothing but WebAudio: what the page gives to the loudspeaker, an analyser
+// gets, too.
+import { PATIENCE, fail } from './stand.mjs';
+
+/** In a page before its own script: keeps what its AudioDecoder returns, and listens to what goes to its loudspeaker. */
+export function listen() {
+  const heard = (window.heard = { decoded: [], analyser: undefined });
+  const Decoder = window.AudioDecoder;
+  window.AudioDecoder = class extends Decoder {
+    constructor(init) {
+      const output = (data) => {
+        const samples = new Float32Array(data.numberOfFrames);
+        data.copyTo(samples, { planeIndex: 0, format: 'f32-planar' });
+        heard.decoded.push({ timestamp: data.timestamp, rate: data.sampleRate, samples: [...samples] });
+        heard.decoded.splice(0, heard.decoded.length - 100);
+        init.output(data);
+      };
+      super({ ...init, output });
+    }
+  };
+  const connect = AudioNode.prototype.connect;
+  AudioNode.prototype.connect = function (to, ...rest) {
+    if (to instanceof AudioDestinationNode) {
+      heard.analyser ??= new AnalyserNode(this.context, { fftSize: 16384, smoothingTimeConstant: 0 });
+      connect.call(this, heard.analyser);
+    }
+    return connect.call(this, to, ...rest);
+  };
+}
+
+/** Waits until the page plays a tone, Hz. */
+export async function plays(page, tone) {
+  const strongest = () => {
+    const { analyser } = window.heard;
+    if (analyser === undefined) return false;
+    const levels = new Float32Array(analyser.frequencyBinCount);
+    analyser.getFloatFrequencyData(levels);
+    const at = levels.indexOf(Math.max(...levels));
+    return levels[at] > -60 && (at * analyser.context.sampleRate) / analyser.fftSize;
+  };
+  const found = await (await page.waitForFunction(strongest, undefined, PATIENCE)).jsonValue();
+  if (Math.abs(found - tone) > 6) fail(`the page plays a tone of ${found} Hz instead of ${tone} Hz`);
+  return found;
+}
+
+/** Waits until the page plays nothing. */
+export async function silent(page) {
+  const quiet = () => {
+    const levels = new Float32Array(window.heard.analyser.frequencyBinCount);
+    window.heard.analyser.getFloatFrequencyData(levels);
+    return Math.max(...levels) < -100;
+  };
+  await page.waitForFunction(quiet, undefined, PATIENCE);
+}
+
+/** The tone of what the page decoded last, Hz, by the times at which it crosses zero; it must have no gap. */
+export async function decoded(page) {
+  const pieces = await page.evaluate(() => window.heard.decoded);
+  const of = pieces.slice(-15);
+  for (let at = 1; at < of.length; at += 1) {
+    const step = of[at].timestamp - of[at - 1].timestamp;
+    const lasts = (of[at - 1].samples.length / of[at - 1].rate) * 1e6;
+    // The video begins again after its last GoP.
+    if (Math.abs(step - lasts) > 1000 && Math.abs(step - lasts) > 100000) fail(`after ${lasts} µs of sound comes that of ${step} µs later`);
+  }
+  const samples = of.flatMap((piece) => piece.samples);
+  const crossings = samples.filter((sample, at) => at > 0 && samples[at - 1] < 0 && sample >= 0).length;
+  return (crossings * of[0].rate) / samples.length;
+}
