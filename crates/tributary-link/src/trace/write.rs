@@ -1,15 +1,19 @@
 //! Traces as text.
 
-use super::{OPPORTUNITY_BITS, Trace};
+use super::{MIN_SPAN, OPPORTUNITY_BITS, Trace};
 use core::fmt::Write;
+use tributary_types::Bitrate;
 
 impl Trace {
     /// The trace in the format of [`Trace::parse_csv`], exact to the nanosecond and the bit.
+    ///
+    /// The last rate of this format lasts as long as the one before it, so the last span is written in two or three parts, of
+    /// which the last two are equally long, where its length would not be read back otherwise. A last span of less than 30 µs is
+    /// not divided, because the reader joins parts of less than 10 µs.
     #[must_use]
     pub fn to_csv(&self) -> String {
         let mut text = "seconds,mbit/s\n".to_owned();
-        let mut from = 0;
-        for &(until, rate) in &self.spans {
+        let mut line = |from: u64, rate: Bitrate| {
             let (bps, nanos) = (rate.as_bps(), 1_000_000_000);
             let _ = writeln!(
                 text,
@@ -19,7 +23,19 @@ impl Trace {
                 bps / 1_000_000,
                 bps % 1_000_000
             );
-            from = until;
+        };
+        let (mut from, mut before) = (0, 1_000_000_000);
+        for (number, &(until, rate)) in self.spans.iter().enumerate() {
+            line(from, rate);
+            let length = until - from;
+            if number + 1 == self.spans.len() && length != before && length >= 3 * MIN_SPAN {
+                let part = if length.is_multiple_of(2) { length / 2 } else { length / 3 };
+                if length != 2 * part {
+                    line(until - 2 * part, rate);
+                }
+                line(until - part, rate);
+            }
+            (from, before) = (until, length);
         }
         text
     }
