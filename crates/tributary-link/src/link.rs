@@ -390,7 +390,7 @@ impl<P: Clone> Link<P> {
     fn next_arrival(&self) -> Option<Instant> {
         let front = self.waiting.front()?;
         let alone = self.open.is_none() && front.next + 1 == front.admitted;
-        let arrives = alone && !self.is_dead(self.finish) && !self.loss.clone().draw();
+        let arrives = alone && !self.is_dead(self.finish) && !self.loss.clone().draw(self.finish);
         arrives.then(|| self.delay.peek_due(self.finish))
     }
 
@@ -398,7 +398,7 @@ impl<P: Clone> Link<P> {
     fn depart(&mut self, spare: u64) {
         let at = self.served_until;
         let dead = self.is_dead(at);
-        let lost = self.loss.draw(); // drawn for segments of a dead path, too, so that later losses do not depend on dead times
+        let lost = self.loss.draw(at); // drawn for segments of a dead path, too, so that later losses do not depend on dead times
         let front = self.waiting.front_mut().expect("a segment departs only from a queue with a front");
         let index = front.next;
         let bytes = front.packet.length_of(index, 1);

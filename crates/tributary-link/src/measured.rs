@@ -2,7 +2,7 @@
 //!
 //! Not here: measuring, and reading traces ([`crate::Trace`]).
 
-use crate::{DelaySpec, QueueSpec, Trace};
+use crate::{DelaySpec, LossSpec, QueueSpec, Trace};
 use core::fmt::Write as _;
 use core::time::Duration;
 use tributary_types::{Bitrate, DataSize};
@@ -14,8 +14,8 @@ pub struct MeasuredLink {
     pub rate: Trace,
     /// Its delay over time.
     pub delay: DelaySpec,
-    /// Share of packets lost at random, 0 to 1.
-    pub loss: f64,
+    /// Its random loss over time.
+    pub loss: LossSpec,
 }
 
 /// A measured path.
@@ -36,6 +36,8 @@ pub struct MeasuredNetwork {
     pub name: String,
     /// One sentence: where it comes from.
     pub description: String,
+    /// What was not measured, or how; written as comments.
+    pub notes: Vec<String>,
     /// Length of the measurement.
     pub duration: Duration,
     /// The paths.
@@ -62,6 +64,9 @@ impl MeasuredNetwork {
         let _ = writeln!(text, "name = {}", quoted(&self.name));
         if !self.description.is_empty() {
             let _ = writeln!(text, "description = {}", quoted(&self.description));
+        }
+        for line in self.notes.iter().flat_map(|note| note.lines()) {
+            let _ = writeln!(text, "# {line}");
         }
         let _ = writeln!(text, "duration = \"{}\"", time(self.duration));
         for path in &self.paths {
@@ -105,8 +110,20 @@ fn link(text: &mut String, direction: &str, link: &MeasuredLink) {
         let _ = write!(text, ", changes = [{}]", changes.join(", "));
     }
     text.push_str(" }\n");
-    if link.loss > 0.0 {
-        let _ = writeln!(text, "loss = {:.6}", link.loss.min(1.0));
+    match &link.loss {
+        LossSpec::None => {}
+        LossSpec::Bernoulli(share) => _ = writeln!(text, "loss = {share:.6}"),
+        LossSpec::Steps(steps) => {
+            let step = |(since, share): &(Duration, f64)| format!("[\"{}\", {share:.6}]", time(*since));
+            let steps: Vec<String> = steps.iter().map(step).collect();
+            let _ = writeln!(text, "loss = {{ steps = [{}] }}", steps.join(", "));
+        }
+        LossSpec::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
+            let _ = writeln!(
+                text,
+                "loss = {{ to_bad = {to_bad:.6}, to_good = {to_good:.6}, loss_good = {loss_good:.6}, loss_bad = {loss_bad:.6} }}"
+            );
+        }
     }
     let QueueSpec::Time { time: queue, floor } = QUEUE else { return };
     let _ = writeln!(text, "queue = {{ time = \"{}\", floor = \"{} B\" }}", time(queue), floor.as_bytes());
@@ -121,10 +138,10 @@ fn time(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{LinkSpec, LossSpec, RateSpec, Scenario};
+    use crate::{LinkSpec, RateSpec, Scenario};
     use std::sync::Arc;
 
-    fn measured(csv: &str, delay: DelaySpec, loss: f64) -> MeasuredLink {
+    fn measured(csv: &str, delay: DelaySpec, loss: LossSpec) -> MeasuredLink {
         MeasuredLink { rate: Trace::parse_csv(csv).unwrap(), delay, loss }
     }
 
@@ -132,11 +149,16 @@ mod tests {
     fn a_file_reads_back_as_the_network_that_was_measured() {
         let ms = Duration::from_millis;
         let delay = DelaySpec { base: ms(20), jitter: ms(1), changes: vec![(ms(1500), ms(35))] };
-        let down = measured("0,12.345678\n0.1,0\n2,7\n2.0000101,8\n", delay, 0.0125);
-        let up = measured("0,3\n1,3\n", DelaySpec::default(), 0.0);
+        let down = measured(
+            "0,12.345678\n0.1,0\n2,7\n2.0000101,8\n",
+            delay,
+            LossSpec::Steps(vec![(ms(0), 0.0125), (ms(700), 0.5)]),
+        );
+        let up = measured("0,3\n1,3\n", DelaySpec::default(), LossSpec::Bernoulli(0.25));
         let network = MeasuredNetwork {
             name: "a \"walk\"".to_owned(),
             description: "from here\\to there\nand back".to_owned(),
+            notes: vec!["position: absent\n= 3".to_owned()],
             duration: ms(2500),
             paths: vec![
                 MeasuredPath { name: "wlan0".to_owned(), down: down.clone(), up: Some(up.clone()) },
@@ -150,7 +172,7 @@ mod tests {
         let spec = |link: &MeasuredLink| LinkSpec {
             rate: RateSpec::Trace(Arc::new(link.rate.clone())),
             delay: link.delay.clone(),
-            loss: if link.loss > 0.0 { LossSpec::Bernoulli(link.loss) } else { LossSpec::None },
+            loss: link.loss.clone(),
             queue: QUEUE,
         };
         assert_eq!((&read.paths[0].down, &read.paths[0].up), (&spec(&down), &spec(&up)));
@@ -161,11 +183,12 @@ mod tests {
     fn a_radio_that_never_carried_anything_is_a_dead_path() {
         let table = crate::TraceTable::new(crate::Column::Numbered(1), crate::Column::Numbered(2));
         let silent = Trace::parse_table("0,0\n1,0\n", &table).unwrap();
-        let down = MeasuredLink { rate: silent, delay: DelaySpec::default(), loss: 1.0 };
+        let down = MeasuredLink { rate: silent, delay: DelaySpec::default(), loss: LossSpec::None };
         let paths = vec![MeasuredPath { name: "wwan0".to_owned(), down, up: None }];
         let network = MeasuredNetwork {
             name: "walk".to_owned(),
             description: String::new(),
+            notes: Vec::new(),
             duration: Duration::from_secs(2),
             paths,
         };

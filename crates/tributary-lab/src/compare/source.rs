@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use thiserror::Error;
 use tributary_link::{
-    DelaySpec, KnownForm, KnownTrace, MeasuredLink, MeasuredNetwork, MeasuredPath, Scenario, ScenarioError,
+    DelaySpec, KnownForm, KnownTrace, LossSpec, MeasuredLink, MeasuredNetwork, MeasuredPath, Scenario, ScenarioError,
     Trace,
 };
 use tributary_proto::{scheduler, transport};
@@ -117,6 +117,7 @@ impl Source {
         let network = MeasuredNetwork {
             name: NETWORK.to_owned(),
             description: format!("From {}", told.join(", ")),
+            notes: Vec::new(),
             duration: longest.max(Duration::from_secs(1)),
             paths,
         };
@@ -197,7 +198,7 @@ fn measured(name: String, trace: KnownTrace, up: Option<&Trace>, rtt: Duration) 
     let base = trace.rtt.first().map_or(rtt, |first| first.1) / 2;
     let changes = trace.rtt.iter().skip(1).map(one_way).collect();
     let delay = DelaySpec { base, changes, ..DelaySpec::default() };
-    let link = |rate: Trace| MeasuredLink { rate, delay: delay.clone(), loss: 0.0 };
+    let link = |rate: Trace| MeasuredLink { rate, delay: delay.clone(), loss: LossSpec::None };
     let up = trace.up.or_else(|| up.cloned()).map(link);
     MeasuredPath { name, down: link(trace.down), up }
 }

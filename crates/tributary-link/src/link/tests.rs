@@ -169,6 +169,19 @@ fn losses_have_the_configured_rate_and_burst_length() {
 }
 
 #[test]
+fn losses_change_at_their_steps() {
+    // 1500 bytes at 1.2 Gbit/s: a packet every 10 µs.
+    let loss = LossSpec::Steps(vec![(ms(0), 0.0), (ms(100), 0.5), (ms(200), 0.1)]);
+    let spec = LinkSpec { loss, ..roomy(RateSpec::Constant(Bitrate::from_mbps(1200))) };
+    let mut link = Link::new(LinkConfig::new(spec, 5));
+    (0..30_000_u32).for_each(|i| _ = link.push(Instant::ZERO, Packet::whole(1500, i)));
+    let mut lost = [10_000_i32; 3];
+    drain(&mut link).iter().for_each(|chunk| lost[chunk.handle as usize / 10_000] -= 1);
+    assert_eq!(lost[0], 0);
+    assert!((4800..5200).contains(&lost[1]) && (900..1100).contains(&lost[2]), "{lost:?}");
+}
+
+#[test]
 fn a_queue_that_follows_the_rate_is_short_when_the_rate_is_low() {
     let turns = vec![(ms(100), Bitrate::from_mbps(100)), (ms(100), Bitrate::from_mbps(1))];
     let floor = DataSize::from_bytes(3_000);

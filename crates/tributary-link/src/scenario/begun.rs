@@ -36,6 +36,7 @@ impl Scenario {
 
 fn begin(link: &mut LinkSpec, after: Duration) {
     link.rate = link.rate.begun_at(after);
+    link.loss = link.loss.begun_at(after);
     link.delay.base = link.delay.base_at(Instant::ZERO + after);
     link.delay.changes.retain(|change| change.0 > after);
     link.delay.changes.iter_mut().for_each(|change| change.0 -= after);
@@ -44,7 +45,7 @@ fn begin(link: &mut LinkSpec, after: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Direction;
+    use crate::{Direction, LossSpec};
 
     /// Every rate process with a schedule, a delay that changes, and windows.
     const TEXT: &str = r#"
@@ -55,6 +56,7 @@ mod tests {
         dead = [["1 s", "2 s"], ["25 %", "8 s"]]
         down.rate = { trace = { lasting = 1, rate = 2, text = "1.5,10\n2,20\n0.7,0\n3,7\n" } }
         down.delay = { base = "10 ms", changes = [["3 s", "20 ms"], ["7 s", "30 ms"]] }
+        down.loss = { steps = [["0 s", 0], ["4 s", "20 %"], ["9 s", 0.05]] }
         up.rate = { turns = [["1.5 s", "140 Mbit/s"], ["1 s", "3 Mbit/s"]] }
         [[path]]
         name = "b"
@@ -82,6 +84,8 @@ mod tests {
                 }
             }
         }
+        let loss = whole.clone().begun_at(Duration::from_secs(6)).paths[0].down.loss.clone();
+        assert_eq!(loss, LossSpec::Steps(vec![(Duration::ZERO, 0.2), (Duration::from_secs(3), 0.05)]));
         assert_eq!(whole.clone().begun_at(Duration::from_secs(6)).paths[0].dead.len(), 1);
         assert_eq!(whole.clone().begun_at(Duration::ZERO).paths[1].down, whole.paths[1].down);
     }

@@ -46,6 +46,14 @@ fn loss(value: &Value<'_>) -> Result<LossSpec, ScenarioError> {
     let Ok(table) = value.table() else {
         return Ok(LossSpec::Bernoulli(value.probability()?));
     };
+    if let Some(steps) = table.optional("steps") {
+        table.only(&["steps"])?;
+        let step = |item: Value<'_>| -> Result<(Duration, f64), ScenarioError> {
+            let [since, share] = item.pair()?;
+            Ok((since.quantity(duration)?, share.probability()?))
+        };
+        return Ok(LossSpec::Steps(steps.items()?.into_iter().map(step).collect::<Result<_, _>>()?));
+    }
     table.only(&["to_bad", "to_good", "loss_good", "loss_bad"])?;
     Ok(LossSpec::GilbertElliott {
         to_bad: table.required("to_bad")?.probability()?,

@@ -213,7 +213,8 @@ fn generated_traces_repeat_and_are_unchanged_by_writing_and_reading() {
     assert_eq!(again, trace);
     // Last spans of other lengths than the one before, even and odd.
     for nanos in [29_999_u64, 30_000, 30_001, 700_000_000, 1_234_567_891, 5_000_000_000] {
-        let spans = vec![(2_000_000_000, Bitrate::from_mbps(3)), (2_000_000_000 + nanos, Bitrate::from_mbps(5))];
+        let spans =
+            vec![(2_000_000_000, Bitrate::from_mbps(3)), (2_000_000_000 + nanos, Bitrate::from_mbps(5))];
         for spans in [spans.clone(), spans[..1].to_vec()] {
             let trace = Trace { spans };
             let again = Trace::parse_csv(&trace.to_csv()).expect("it was written for this");

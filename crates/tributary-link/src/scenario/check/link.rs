@@ -14,11 +14,15 @@ pub(super) fn check_link(link: &LinkSpec) -> Check {
     if !ascending(link.delay.changes.iter().map(|change| change.0)) {
         return refuse("delay.changes", "must be in ascending order of time");
     }
-    let probabilities = match link.loss {
+    let probabilities = match &link.loss {
         LossSpec::None => vec![],
-        LossSpec::Bernoulli(p) => vec![p],
+        LossSpec::Bernoulli(p) => vec![*p],
+        LossSpec::Steps(steps) => {
+            check_steps("loss.steps", steps.iter().map(|step| step.0))?;
+            steps.iter().map(|step| step.1).collect()
+        }
         LossSpec::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
-            vec![to_bad, to_good, loss_good, loss_bad]
+            vec![*to_bad, *to_good, *loss_good, *loss_bad]
         }
     };
     if let Some(p) = probabilities.iter().find(|p| !(0.0..=1.0).contains(*p)) {
@@ -57,19 +61,23 @@ fn ascending(times: impl Iterator<Item = Duration>) -> bool {
     times.windows(2).all(|pair| pair[0] < pair[1])
 }
 
+/// Start times of steps: the first at zero, ascending.
+fn check_steps(field: &str, mut times: impl Iterator<Item = Duration> + Clone) -> Check {
+    if !ascending(times.clone()) {
+        return refuse(field, "must be in ascending order of time");
+    }
+    if times.next() != Some(Duration::ZERO) {
+        return refuse(field, "the first step must be at 0 s");
+    }
+    Ok(())
+}
+
 fn check_rate(rate: &RateSpec) -> Check {
     let too_often = format!("rates must not change more often than every {MIN_STEP:?}");
     match rate {
         RateSpec::Constant(_) => {}
         RateSpec::Trace(_) => {}
-        RateSpec::Steps(steps) => {
-            if steps.first().is_none_or(|step| step.0 != Duration::ZERO) {
-                return refuse("rate.steps", "the first step must be at 0 s");
-            }
-            if !ascending(steps.iter().map(|step| step.0)) {
-                return refuse("rate.steps", "must be in ascending order of time");
-            }
-        }
+        RateSpec::Steps(steps) => check_steps("rate.steps", steps.iter().map(|step| step.0))?,
         RateSpec::Turns(turns) => {
             if turns.is_empty() || turns.iter().any(|turn| turn.0 < MIN_STEP) {
                 return refuse("rate.turns", format!("give at least one turn; {too_often}"));
