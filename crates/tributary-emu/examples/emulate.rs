@@ -2,7 +2,7 @@
 //! minimal program that uses the emulator.
 
 use std::ffi::OsString;
-use tributary_emu::{isolate, run_command};
+use tributary_emu::{CommandOptions, isolate, run_command};
 use tributary_link::Scenario;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -16,7 +16,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         [] => return Err("usage: emulate SCENARIO [--server SHELL-COMMAND] COMMAND…".into()),
     };
     let command: Vec<OsString> = command.iter().map(OsString::from).collect();
-    let run = run_command(&Scenario::find(scenario)?, &command, server, None)?;
+    let run = run_command(
+        &Scenario::find(scenario)?,
+        &command,
+        CommandOptions { server, ..CommandOptions::default() },
+    )?;
     eprintln!("{}", run.audit);
     std::process::exit(run.code);
 }

@@ -4,6 +4,7 @@
 //! polls the devices without sleeping, if the machine has another core for other threads.
 
 use crate::audit::{Account, Counters};
+use crate::capture::Tap;
 use crate::clock::Clock;
 use crate::effort::Effort;
 use crate::log::{LinkLog, SAMPLE_EVERY};
@@ -27,6 +28,8 @@ pub(crate) enum Order {
     Rewind(Sender<()>),
     /// Change these lanes from now on.
     Change(Vec<usize>, Change, Sender<()>),
+    /// Note packets here from now on; `None`: nowhere.
+    Tap(Option<Tap>, Sender<()>),
     /// Send what the links are now.
     Now(Sender<LinksNow>),
     /// Send a report.
@@ -108,6 +111,7 @@ pub(crate) struct Forwarder {
     log: LinkLog,
     next_sample: Instant,
     probes: Vec<Probe>,
+    tap: Option<Tap>,
     cpu_at_start: u64,
     ready: Vec<bool>,
 }
@@ -160,6 +164,7 @@ impl Forwarder {
             log: LinkLog::default(),
             next_sample: Instant::ZERO,
             probes: Vec::new(),
+            tap: None,
             cpu_at_start: 0,
             ready,
         })
@@ -200,7 +205,12 @@ impl Forwarder {
                 read += 1;
                 let now = self.clock.now();
                 match Frame::take(&mut self.buffer, length, &self.pool) {
-                    Ok(frame) => _ = lane.link.push(now, into_packet(frame)),
+                    Ok(frame) => {
+                        if let Some(tap) = &self.tap {
+                            tap.note(lane.from, true, (frame.packet(), &[]));
+                        }
+                        let _ = lane.link.push(now, into_packet(frame));
+                    }
                     Err(_) => self.counters.malformed += 1,
                 }
             }
@@ -219,6 +229,9 @@ impl Forwarder {
                 self.counters.delivered(late, u64::from(chunk.count));
                 if let Err(error) = written {
                     self.counters.write_failed(&error);
+                }
+                if let Some(tap) = &self.tap {
+                    tap.note(lane.to, false, (&head[VIRTIO..], tail));
                 }
                 if let Some(port) = self.options.probe_port
                     && let Some((to, number)) = chunk.handle.udp_probe()
@@ -277,6 +290,10 @@ impl Forwarder {
                 Order::Change(lanes, change, done) => {
                     let now = self.clock.now();
                     lanes.into_iter().for_each(|lane| self.lanes[lane].link.change(now, change));
+                    let _ = done.send(());
+                }
+                Order::Tap(tap, done) => {
+                    self.tap = tap;
                     let _ = done.send(());
                 }
                 Order::Now(to) => _ = to.send(self.links_now()),

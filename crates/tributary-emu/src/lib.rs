@@ -19,6 +19,7 @@
 
 mod audit;
 pub mod bench;
+mod capture;
 mod clock;
 pub mod control;
 mod effort;
@@ -36,11 +37,12 @@ pub mod traffic;
 mod veth;
 
 pub use audit::{Audit, LinkAudit, Verdict};
+pub use capture::{Capture, Captured};
 pub use forward::ForwardOptions;
 pub use histogram::Percentiles;
 pub use isolate::{IsolateError, is_isolated, isolate};
 pub use log::{LinkSample, SAMPLE_EVERY};
 pub use network::{Network, NetworkError, Side};
 pub use relay::{Host, RelayNetwork};
-pub use run::{CommandRun, RunError, environment, run_command};
+pub use run::{CommandOptions, CommandRun, RunError, environment, run_command};
 pub use veth::VethNetwork;

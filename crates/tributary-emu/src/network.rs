@@ -1,6 +1,7 @@
 //! A running emulated network: a client and a server namespace joined by the scenario's paths.
 
 use crate::audit::Audit;
+use crate::capture::{Capture, Captured};
 use crate::clock::Clock;
 use crate::forward::{ForwardOptions, Forwarder, ForwarderRecord, Order, Probe};
 use crate::log::{LinkSample, direction_of};
@@ -241,6 +242,31 @@ impl Network {
         let lanes = [first, first + 1].into_iter();
         let lanes = lanes.filter(|lane| direction.is_none_or(|asked| asked == direction_of(*lane))).collect();
         self.ask(|done| Order::Change(lanes, change, done))
+    }
+
+    /// Captures what one side sends and receives on every path, in a pcapng file, until [`end_capture`](Self::end_capture). A
+    /// second capture takes the place of the first.
+    ///
+    /// # Errors
+    /// The file cannot be created.
+    pub fn capture(&self, file: &std::path::Path, side: Side) -> Result<Capture, NetworkError> {
+        let doing = || format!("writing the capture {}", file.display());
+        let source = |source| NetworkError::System { doing: doing(), source };
+        let (capture, tap) =
+            Capture::begin(file, usize::from(side == Side::Server), &self.scenario.path_names())
+                .map_err(source)?;
+        self.ask(|done| Order::Tap(Some(tap), done))?;
+        Ok(capture)
+    }
+
+    /// Ends a capture; returns what it has.
+    ///
+    /// # Errors
+    /// Not everything could be written, for example because the disk is full; the file has the packets before.
+    pub fn end_capture(&self, capture: Capture) -> Result<Captured, NetworkError> {
+        self.ask(|done| Order::Tap(None, done))?;
+        let doing = || "writing the capture, which is cut short".to_owned();
+        capture.end().map_err(|source| NetworkError::System { doing: doing(), source })
     }
 
     fn path_index(&self, name: &str) -> Result<usize, NetworkError> {

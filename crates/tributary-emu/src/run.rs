@@ -1,6 +1,7 @@
 //! Runs one command in an emulated network, for `tributary-lab emu run`.
 
 use crate::audit::Audit;
+use crate::capture::Captured;
 use crate::control::Control;
 use crate::network::{Network, NetworkError, Side};
 use std::ffi::OsString;
@@ -18,6 +19,19 @@ pub struct CommandRun {
     pub code: i32,
     /// The audit of the run.
     pub audit: Audit,
+    /// What was captured, or why it is not complete; `None` without a capture.
+    pub captured: Option<Result<Captured, NetworkError>>,
+}
+
+/// What goes on beside the client's command.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CommandOptions<'a> {
+    /// A shell command on the server side.
+    pub server: Option<&'a str>,
+    /// A socket that takes [requests](crate::control) to change the network.
+    pub control: Option<&'a Path>,
+    /// A pcapng file, and the side whose packets it has.
+    pub capture: Option<(&'a Path, Side)>,
 }
 
 /// Why a command could not be run.
@@ -39,9 +53,8 @@ pub enum RunError {
     },
 }
 
-/// Runs `client` on the client side of the scenario, and meanwhile the shell command `server` on the server
-/// side. Waits for the client, then ends the server. Call [`crate::isolate`] first. Meanwhile the socket `control`, if given,
-/// takes [requests](crate::control) to change the network.
+/// Runs `client` on the client side of the scenario, and meanwhile what the options say. Waits for the client, then ends the
+/// server. Call [`crate::isolate`] first.
 ///
 /// Both commands find the network in their environment: `TRIBUTARY_PATHS` (names in order) and, for each path,
 /// `TRIBUTARY_CLIENT_<NAME>` and `TRIBUTARY_SERVER_<NAME>`. The IPv6 variables are `TRIBUTARY_CLIENT6_<NAME>` and
@@ -49,17 +62,17 @@ pub enum RunError {
 pub fn run_command(
     scenario: &Scenario,
     client: &[OsString],
-    server: Option<&str>,
-    control: Option<&Path>,
+    options: CommandOptions<'_>,
 ) -> Result<CommandRun, RunError> {
     let (program, arguments) = client.split_first().ok_or(RunError::NoCommand)?;
     let network = Network::start(scenario)?;
-    let control = control.map(Control::bind).transpose()?;
+    let capture = options.capture.map(|(file, side)| network.capture(file, side)).transpose()?;
+    let control = options.control.map(Control::bind).transpose()?;
     let start = |command: &mut Command| {
         let program = command.get_program().to_string_lossy().into_owned();
         command.envs(environment(scenario)).spawn().map_err(|source| RunError::Start { program, source })
     };
-    let server = match server {
+    let server = match options.server {
         Some(line) => Some(Ending(start(network.command(Side::Server, "sh").args(["-c", line]))?)),
         None => None,
     };
@@ -75,10 +88,11 @@ pub fn run_command(
     let status = status
         .map_err(|source| RunError::Start { program: program.to_string_lossy().into_owned(), source })?;
     let audit = network.audit()?;
+    let captured = capture.map(|capture| network.end_capture(capture));
     drop(server);
     let signal = std::os::unix::process::ExitStatusExt::signal(&status);
     let code = status.code().unwrap_or_else(|| 128 + signal.unwrap_or(0));
-    Ok(CommandRun { code, audit })
+    Ok(CommandRun { code, audit, captured })
 }
 
 /// Sets its flag when dropped, also by a panic.

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 /// A case by name.
 type Case = (&'static str, fn());
 
-const CASES: [Case; 18] = [
+const CASES: [Case; 19] = [
     ("tcp_reaches_the_rate", shaping::tcp_reaches_the_rate),
     ("delay_is_as_asked", shaping::delay_is_as_asked),
     ("loss_is_as_asked", shaping::loss_is_as_asked),
@@ -32,6 +32,10 @@ const CASES: [Case; 18] = [
     ("veth_pairs_join_two_namespaces", kernel::veth_pairs_join_two_namespaces),
     ("tun_queues_share_a_devices_packets", kernel::tun_queues_share_a_devices_packets),
     ("commands_find_the_network", kernel::commands_find_the_network),
+    (
+        "a_capture_has_what_each_side_sends_and_receives",
+        kernel::a_capture_has_what_each_side_sends_and_receives,
+    ),
     ("a_running_network_is_changed_by_command", kernel::a_running_network_is_changed_by_command),
     ("isolation_refuses_a_second_thread", leftovers::isolation_refuses_a_second_thread),
     ("kill_nine_of_the_parent_leaves_no_process", leftovers::kill_nine_of_the_parent_leaves_no_process),

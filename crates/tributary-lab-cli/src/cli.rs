@@ -183,6 +183,7 @@ pub(crate) enum Emu {
 #[command(after_help = "Examples:
   tributary-lab emu run mobility -- bash
   tributary-lab emu run blackout --server 'iperf3 -s -1' -- iperf3 -c 10.77.2.1 -R
+  tributary-lab emu run blackout --pcap run.pcapng -- ping -c 3 10.77.2.1
   tributary-lab emu run mobility --sdn -- \\
       sh -c 'curl -H \"Authorization: Bearer $(cat $TRIBUTARY_CONTROLLER_TOKEN)\" $TRIBUTARY_CONTROLLER/v1/paths'")]
 pub(crate) struct EmuRunArguments {
@@ -201,12 +202,27 @@ pub(crate) struct EmuRunArguments {
     /// Listen on this socket for `tributary-lab emu set`, which changes the network while it runs
     #[arg(long, value_name = "FILE")]
     pub(crate) control: Option<PathBuf>,
+    /// Capture every path's packets as the client sees them, in a pcapng file with an interface for each path
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcap: Option<PathBuf>,
+    /// The side whose packets are captured
+    #[arg(long, value_enum, default_value_t = SideArgument::Client, requires = "pcap")]
+    pub(crate) pcap_at: SideArgument,
     /// Print the emulator's audit as one JSON object on standard error
     #[arg(long)]
     pub(crate) json: bool,
     /// The client's command and its arguments
     #[arg(last = true, required = true)]
     pub(crate) command: Vec<OsString>,
+}
+
+/// One end of an emulated network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum SideArgument {
+    /// The device with several radios
+    Client,
+    /// The machine it communicates with
+    Server,
 }
 
 /// Change a path of a running `emu run --control FILE`, or print what every link is now.

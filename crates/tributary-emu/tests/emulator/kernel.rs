@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use tributary_emu::control::{Request, State};
 use tributary_emu::traffic::TcpFlow;
-use tributary_emu::{Network, Side, VethNetwork, run_command};
+use tributary_emu::{CommandOptions, Network, Side, VethNetwork, run_command};
 use tributary_link::{Direction, LossSpec};
 use tributary_testing::until;
 use tributary_tun::{Netlink, Tun, TunError};
@@ -202,10 +202,39 @@ pub fn commands_find_the_network() {
                   && test $TRIBUTARY_CLIENT6_WIFI = fd77:1::2 && test -d /sys && grep -q wigig /proc/net/dev \
                   && exit 7";
     let command = ["sh", "-c", script].map(Into::into);
-    let run = run_command(&two_paths(47, 140), &command, Some("sleep 1000"), None).unwrap();
+    let server = CommandOptions { server: Some("sleep 1000"), ..CommandOptions::default() };
+    let run = run_command(&two_paths(47, 140), &command, server).unwrap();
     assert_eq!(run.code, 7);
-    let missing = run_command(&two_paths(47, 140), &["no-such-program".into()], None, None).unwrap_err();
+    let alone = CommandOptions::default();
+    let missing = run_command(&two_paths(47, 140), &["no-such-program".into()], alone).unwrap_err();
     assert!(missing.to_string().contains("no-such-program"), "{missing}");
+}
+
+pub fn a_capture_has_what_each_side_sends_and_receives() {
+    isolated();
+    let network = network(&two_paths(47, 140));
+    let directory = tempfile::tempdir().unwrap();
+    let bind = |side: Side| {
+        let bind = || UdpSocket::bind((side.address(1), 5000)).unwrap();
+        network.run(side, bind).unwrap()
+    };
+    let (client, server) = (bind(Side::Client), bind(Side::Server));
+    for side in [Side::Client, Side::Server] {
+        let file = directory.path().join("run.pcapng");
+        let capture = network.capture(&file, side).unwrap();
+        for number in 0..5_u8 {
+            client.send_to(&[number; 300], (Side::Server.address(1), 5000)).unwrap();
+            server.recv_from(&mut [0; 400]).unwrap();
+        }
+        let captured = network.end_capture(capture).unwrap();
+        assert_eq!(captured.missed, 0);
+        // Raw IPv4 packets of 328 bytes, their payload included up to the limit.
+        let bytes = std::fs::read(&file).unwrap();
+        for number in 0..5_u8 {
+            assert!(bytes.windows(100).any(|part| part == [number; 100]), "{number} at the {side:?}");
+        }
+        assert!(captured.packets >= 5, "{captured:?}");
+    }
 }
 
 pub fn a_running_network_is_changed_by_command() {
@@ -238,7 +267,8 @@ pub fn a_running_network_is_changed_by_command() {
     });
     let script = format!("while [ ! -e {} ]; do sleep 0.02; done", done.display());
     let command = ["sh".into(), "-c".into(), script.into()];
-    let run = run_command(&two_paths(47, 140), &command, None, Some(&socket)).unwrap();
+    let control = CommandOptions { control: Some(&socket), ..CommandOptions::default() };
+    let run = run_command(&two_paths(47, 140), &command, control).unwrap();
     let (before, changed, back, refused) = asking.join().unwrap();
     assert_eq!((run.code, socket.exists()), (0, false));
     let wigig =

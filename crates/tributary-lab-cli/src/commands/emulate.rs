@@ -1,12 +1,12 @@
 //! `tributary-lab emu`: any command in an emulated network.
 
-use crate::cli::{EmuCotagArguments, EmuListArguments, EmuRunArguments, EmuSetArguments};
+use crate::cli::{EmuCotagArguments, EmuListArguments, EmuRunArguments, EmuSetArguments, SideArgument};
 use anyhow::Result;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 use tributary_cli::output;
 use tributary_emu::control::Request;
-use tributary_emu::run_command;
+use tributary_emu::{CommandOptions, Side, run_command};
 use tributary_lab::sdn::{Sides, sides};
 use tributary_lab::tunnel;
 use tributary_link::{Direction, Scenario};
@@ -20,7 +20,27 @@ pub(crate) fn run(arguments: &EmuRunArguments) -> Result<ExitCode> {
         Sides { client: arguments.command.clone(), server: arguments.server.clone() }
     };
     tributary_emu::isolate()?;
-    let run = run_command(&scenario, &sides.client, sides.server.as_deref(), arguments.control.as_deref())?;
+    let side = match arguments.pcap_at {
+        SideArgument::Client => Side::Client,
+        SideArgument::Server => Side::Server,
+    };
+    let options = CommandOptions {
+        server: sides.server.as_deref(),
+        control: arguments.control.as_deref(),
+        capture: arguments.pcap.as_deref().map(|file| (file, side)),
+    };
+    let run = run_command(&scenario, &sides.client, options)?;
+    match &run.captured {
+        Some(Ok(captured)) if captured.missed > 0 => {
+            eprintln!(
+                "{} packets captured, and {} missed: the disk was too slow",
+                captured.packets, captured.missed
+            );
+        }
+        Some(Ok(captured)) => eprintln!("{} packets captured", captured.packets),
+        Some(Err(error)) => eprintln!("tributary-lab: {error}; give --pcap a place with more room"),
+        None => {}
+    }
     if arguments.json {
         eprintln!("{}", serde_json::to_string(&run.audit)?);
     } else {
