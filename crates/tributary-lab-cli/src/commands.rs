@@ -6,6 +6,7 @@ pub(crate) mod compare;
 pub(crate) mod convert;
 mod demo;
 mod emulate;
+pub(crate) mod export;
 mod measure;
 pub(crate) mod ows;
 mod page;
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     Sweep(sweep::SweepArguments),
     Compare(compare::CompareArguments),
     Convert(convert::ConvertArguments),
+    #[command(subcommand)]
+    Export(export::Export),
     Reproduce(reproduce::ReproduceArguments),
     Soak(soak::SoakArguments),
     #[command(subcommand)]
@@ -61,6 +64,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
+        Command::Export(export) => export::run(&export),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Soak(arguments) => soak::run(&arguments),
         Command::Emu(Emu::Run(arguments)) => emulate::run(&arguments),

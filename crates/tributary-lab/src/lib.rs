@@ -12,6 +12,7 @@ mod emulate;
 pub mod endpoint;
 pub mod ends;
 pub mod error;
+pub mod export;
 pub mod figures;
 pub mod kernel;
 pub mod messages;
