@@ -3,6 +3,8 @@
 use super::page::{PageArguments, TablesBeside};
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use core::time::Duration;
+use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -32,10 +34,10 @@ pub(crate) struct SoakArguments {
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
     /// Run the trial of this file instead
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "seed", "out", "jobs", "json"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "seed", "out", "jobs"])]
     pub(crate) trial: Option<PathBuf>,
     /// Run one fault at a time in a download of 4 MB instead, and print how long each takes and may take
-    #[arg(long, conflicts_with_all = ["seeds", "seed", "out", "jobs", "json", "trial"])]
+    #[arg(long, conflicts_with_all = ["seeds", "seed", "out", "jobs", "trial"])]
     pub(crate) cases: bool,
     /// Directory for finished seeds, from which a soak that was stopped goes on [default: none]
     #[arg(long, value_name = "DIR")]
@@ -52,11 +54,11 @@ pub(crate) struct SoakArguments {
 
 pub(crate) fn run(arguments: &SoakArguments) -> Result<ExitCode> {
     if let Some(file) = &arguments.trial {
-        return one(file);
+        return one(file, arguments.json);
     }
     let beside = arguments.documentation.open()?;
     if arguments.cases {
-        return cases(beside.as_ref());
+        return cases(beside.as_ref(), arguments.json);
     }
     if beside.is_some() {
         bail!("--page takes the table of --cases; add --cases");
@@ -77,38 +79,74 @@ pub(crate) fn run(arguments: &SoakArguments) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!soaked.broken.is_empty())))
 }
 
-fn one(file: &Path) -> Result<ExitCode> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let trial = Trial::parse(&text).with_context(|| file.display().to_string())?;
-    match trial::run(&trial) {
-        Ok(outcome) => {
-            output::line(&format!("no rule is broken; {} events", outcome.events))?;
-            Ok(ExitCode::SUCCESS)
+/// What a single trial gave.
+#[derive(Serialize)]
+struct Single {
+    name: String,
+    /// Seconds until the last byte was read; `None` if it broke a rule.
+    took_s: Option<f64>,
+    /// Seconds that it may take, if it has a limit.
+    limit_s: Option<f64>,
+    events: Option<u64>,
+    /// The rule that it broke.
+    fault: Option<String>,
+}
+
+impl Single {
+    fn run(name: &str, trial: &Trial, limit: Option<Duration>) -> Self {
+        let (outcome, fault) = match trial::run(trial) {
+            Ok(outcome) => (Some(outcome), None),
+            Err(fault) => (None, Some(fault.to_string())),
+        };
+        Self {
+            name: name.to_owned(),
+            took_s: outcome.as_ref().map(|outcome| outcome.last_read.as_secs_f64()),
+            limit_s: limit.map(|limit| limit.as_secs_f64()),
+            events: outcome.as_ref().map(|outcome| outcome.events),
+            fault,
         }
-        Err(fault) => {
-            output::line(&fault.to_string())?;
-            Ok(ExitCode::from(1))
-        }
+    }
+
+    fn holds(&self) -> bool {
+        self.took_s.is_some_and(|took| self.limit_s.is_none_or(|limit| took <= limit))
+    }
+
+    /// Its row of the table of single faults.
+    fn row(&self) -> String {
+        let took =
+            self.took_s.map_or_else(|| self.fault.clone().unwrap_or_default(), |took| format!("{took:.2}"));
+        format!("| {} | {took} | {:.1} |\n", self.name, self.limit_s.unwrap_or_default())
     }
 }
 
-/// Prints the table of single faults, and writes it beside a page.
-fn cases(beside: Option<&TablesBeside>) -> Result<ExitCode> {
-    let (mut markdown, mut broken) =
-        ("| what happens | took (s) | limit (s) |\n| --- | ---: | ---: |\n".to_owned(), 0);
-    for case in trial::cases() {
-        let took = trial::run(&case.trial).map(|outcome| outcome.last_read.as_secs_f64());
-        let limit = case.within.as_secs_f64();
-        broken += u32::from(!took.as_ref().is_ok_and(|took| *took <= limit));
-        let took = took.map_or_else(|fault| fault.to_string(), |took| format!("{took:.2}"));
-        markdown += &format!("| {} | {took} | {limit:.1} |\n", case.name);
+fn one(file: &Path, json: bool) -> Result<ExitCode> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let trial = Trial::parse(&text).with_context(|| file.display().to_string())?;
+    let single = Single::run(&file.display().to_string(), &trial, None);
+    match (json, single.events, &single.fault) {
+        (true, ..) => output::line(&serde_json::to_string(&single)?)?,
+        (_, Some(events), _) => output::line(&format!("no rule is broken; {events} events"))?,
+        (_, None, fault) => output::line(fault.as_deref().unwrap_or_default())?,
     }
-    markdown.insert_str(0, &format!("{}\n\n", machine::run_info(&output::command_line()).marker()));
-    output::line(markdown.trim_end())?;
+    Ok(ExitCode::from(u8::from(!single.holds())))
+}
+
+/// Prints the table of single faults, and writes it beside a page.
+fn cases(beside: Option<&TablesBeside>, json: bool) -> Result<ExitCode> {
+    let cases: Vec<Single> =
+        trial::cases().iter().map(|case| Single::run(case.name, &case.trial, Some(case.within))).collect();
+    let run = machine::run_info(&output::command_line());
+    let rows: String = cases.iter().map(Single::row).collect();
+    let markdown =
+        format!("{}\n\n| what happens | took (s) | limit (s) |\n| --- | ---: | ---: |\n{rows}", run.marker());
+    match json {
+        true => output::line(&serde_json::json!({ "run": run, "cases": cases }).to_string())?,
+        false => output::line(markdown.trim_end())?,
+    }
     if let Some(beside) = beside {
         beside.write("Single faults", &markdown)?;
     }
-    Ok(ExitCode::from(u8::from(broken > 0)))
+    Ok(ExitCode::from(u8::from(!cases.iter().all(Single::holds))))
 }
 
 fn text(soaked: &Soaked) -> String {

@@ -1,8 +1,10 @@
 //! `convert` on the command line: the same network in other forms.
 
 use super::{output, refused};
+use core::time::Duration;
 use std::path::Path;
 use tempfile::TempDir;
+use tributary_link::Trace;
 use tributary_testing::text;
 
 #[test]
@@ -22,7 +24,10 @@ fn a_trace_keeps_its_rates_in_every_form() {
         let times: Vec<u64> = packets.lines().map(|line| line.parse().unwrap()).collect();
         let second = times.iter().filter(|at| (1001..=2000).contains(*at)).count();
         assert_eq!((times.len(), second, *times.last().unwrap()), (5000, 2000, 4000));
-        assert!(convert(&from, "csv", "radio.up.csv").contains("1.000000000,24.000000\n"));
+        let csv = convert(&from, "csv", "radio.up.csv");
+        assert!(csv.contains("1.000000000,24.000000\n"));
+        // The last span of two seconds is as long as it was.
+        assert_eq!(Trace::parse_csv(&csv).unwrap().period(), Duration::from_secs(4));
         if from == file {
             convert(&from, "scenario", "network.toml");
         }
