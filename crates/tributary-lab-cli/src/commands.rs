@@ -11,6 +11,7 @@ mod measure;
 pub(crate) mod ows;
 mod page;
 mod paper;
+pub(crate) mod record;
 mod report;
 pub(crate) mod reproduce;
 mod show;
@@ -38,6 +39,7 @@ pub(crate) enum Command {
     Run(Box<RunArguments>),
     Sweep(sweep::SweepArguments),
     Compare(compare::CompareArguments),
+    Record(record::RecordArguments),
     Convert(convert::ConvertArguments),
     #[command(subcommand)]
     Export(export::Export),
@@ -63,6 +65,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Run(arguments) => measure::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Record(arguments) => record::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Export(export) => export::run(&export),
         Command::Reproduce(arguments) => reproduce::run(&arguments),

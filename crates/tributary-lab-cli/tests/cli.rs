@@ -4,6 +4,8 @@
 mod compare;
 #[path = "cli/convert.rs"]
 mod convert;
+#[path = "cli/record.rs"]
+mod record;
 #[path = "cli/simulator.rs"]
 mod simulator;
 

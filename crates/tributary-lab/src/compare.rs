@@ -11,7 +11,7 @@ mod source;
 
 pub use page::Page;
 pub use ranking::{Against, Ranking, Standing, Verdict};
-pub use source::{Source, SourceError, one as trace};
+pub use source::{Source, SourceError, one as trace, path_name};
 
 use crate::demo::Progress;
 use crate::reproduce::comparison::{Comparison, Workload};

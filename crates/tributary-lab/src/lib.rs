@@ -20,6 +20,7 @@ pub mod nginx;
 pub mod pairs;
 pub mod players;
 pub mod process;
+pub mod record;
 pub mod relay;
 pub mod reproduce;
 pub mod request;

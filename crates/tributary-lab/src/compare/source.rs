@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use thiserror::Error;
 use tributary_link::{
-    DelaySpec, KnownForm, KnownTrace, LossSpec, MeasuredLink, MeasuredNetwork, MeasuredPath, Scenario, ScenarioError,
-    Trace,
+    DelaySpec, KnownForm, KnownTrace, LossSpec, MeasuredLink, MeasuredNetwork, MeasuredPath, Scenario,
+    ScenarioError, Trace,
 };
 use tributary_proto::{scheduler, transport};
 use tributary_types::file_text::decode;
@@ -101,7 +101,7 @@ impl Source {
             let up = ups.iter().find(|up| down_of(up, files) == Some(file)).map(|up| one(up)).transpose()?;
             told.push(format!("{file} ({})", form.name));
             for trace in form.traces {
-                let name = unused(if trace.name.is_empty() { &stem } else { &trace.name }, &mut names);
+                let name = path_name(if trace.name.is_empty() { &stem } else { &trace.name }, &mut names);
                 paths.push(measured(name, trace, up.as_ref(), rtt));
             }
         }
@@ -203,8 +203,8 @@ fn measured(name: String, trace: KnownTrace, up: Option<&Trace>, rtt: Duration) 
     MeasuredPath { name, down: link(trace.down), up }
 }
 
-/// A name of a path after `wanted` that is none of `names` and no transport's.
-fn unused(wanted: &str, names: &mut BTreeSet<String>) -> String {
+/// The name of a path in a scenario after `wanted`: none of `names`, to which it is added, and no transport's.
+pub fn path_name(wanted: &str, names: &mut BTreeSet<String>) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let words: String = wanted.chars().map(plain).collect();
     let words = words.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
@@ -212,7 +212,11 @@ fn unused(wanted: &str, names: &mut BTreeSet<String>) -> String {
         text.chars().take(most).collect::<String>().trim_end_matches('-').to_owned()
     };
     let mut name = cut(&words, NAME);
-    if name.is_empty() || transport::names().contains(&name.as_str()) || scheduler::is_known(&name) {
+    if name.is_empty()
+        || name == "lo"
+        || transport::names().contains(&name.as_str())
+        || scheduler::is_known(&name)
+    {
         name = cut(&format!("path-{name}"), NAME);
     }
     let mut number = 2;
