@@ -5,7 +5,7 @@ use crate::proxy::http;
 use crate::simulator::{self, speed};
 use crate::{
     BenchError, Progress, Tables, application, churn, coding, coupled, dash, emulator, end, flood, handoff,
-    hop, idle, memory, objects, proxy, sessions, stalled, tunnel, unshaped,
+    hop, idle, memory, objects, proxy, record, sessions, stalled, tunnel, unshaped,
 };
 use clap::{Subcommand, ValueEnum};
 use serde::Serialize;
@@ -27,6 +27,7 @@ pub enum Benchmark {
     Hop(hop::Settings),
     Proxy(proxy::Settings),
     ProxyHttp(http::Settings),
+    Record(record::Settings),
     Sessions(sessions::Settings),
     Stalled(stalled::Settings),
     Emulator(emulator::Settings),
@@ -103,6 +104,7 @@ impl Benchmark {
             Self::Objects(of) => Measured::new("objects", &objects::run(of, progress)?),
             Self::Idle(of) => Measured::new("idle", &idle::run(of, progress)?),
             Self::Memory(of) => Measured::new("memory", &memory::run(of, progress)?),
+            Self::Record(of) => Measured::new("record", &record::run(of, progress)?),
             Self::Sessions(of) => Measured::new("sessions", &sessions::run(of, progress)?),
             Self::Stalled(of) => Measured::new("stalled", &stalled::run(of, progress)?),
             Self::Churn(of) => Measured::new("churn", &churn::run(of, progress)?),

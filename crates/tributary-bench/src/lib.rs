@@ -25,6 +25,7 @@ mod objects;
 mod process;
 mod procfs;
 mod proxy;
+mod record;
 mod sessions;
 mod simulator;
 mod stalled;
