@@ -86,6 +86,7 @@ try {
   await board.page.close();
   await above(page, 'slot', (await number(page, 'slot')) + 3);
   await shows(page, expected(tiles, 384, 128));
+  await plays(page, TONE_HZ);
   await page.screenshot({ path: screenshot });
   await accessible(page, 'stream play --web');
   ip('addr', 'add', '10.9.0.2/24', 'dev', 'radio0');

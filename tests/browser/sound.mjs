@@ -53,7 +53,10 @@ export async function silent(page) {
   await page.waitForFunction(quiet, undefined, PATIENCE);
 }
 
-/** The tone of what the page decoded last, Hz, by the times at which it crosses zero; it must have no gap. */
+/**
+ * The tone of what the page decoded last, Hz, by the times at which it crosses zero; it must have no gap. Where the video begins again, its
+ * last packet is filled up with silence, which has no tone.
+ */
 export async function decoded(page) {
   const pieces = await page.evaluate(() => window.heard.decoded);
   const of = pieces.slice(-15);
@@ -63,7 +66,12 @@ export async function decoded(page) {
     // The video begins again after its last GoP.
     if (Math.abs(step - lasts) > 1000 && Math.abs(step - lasts) > 100000) fail(`after ${lasts} µs of sound comes that of ${step} µs later`);
   }
-  const samples = of.flatMap((piece) => piece.samples);
-  const crossings = samples.filter((sample, at) => at > 0 && samples[at - 1] < 0 && sample >= 0).length;
-  return (crossings * of[0].rate) / samples.length;
+  const powers = of.map(({ samples }) => samples.reduce((sum, sample) => sum + sample * sample, 0) / samples.length);
+  const usual = powers.toSorted((a, b) => a - b)[of.length >> 1];
+  const whole = of.filter((_, at) => powers[at] > 0.95 * usual);
+  if (whole.length < of.length - 2) fail(`${of.length - whole.length} of ${of.length} packets are partly silent`);
+  const crosses = (sample, at, samples) => at > 0 && samples[at - 1] < 0 && sample >= 0;
+  const count = whole.reduce((sum, { samples }) => sum + samples.filter(crosses).length, 0);
+  const seconds = whole.reduce((sum, { samples, rate }) => sum + samples.length / rate, 0);
+  return count / seconds;
 }
