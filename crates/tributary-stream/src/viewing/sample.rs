@@ -17,7 +17,7 @@ use tributary_video::sphere::Orientation;
 
 use super::feed::{Feed, News, QualityNews};
 use super::measure::{MeasureError, MeasureSettings};
-use crate::tiled::TileArrived;
+use crate::tiled::{SOUND, TileArrived};
 
 /// One of so many slots is measured.
 const EVERY: u32 = 4;
@@ -66,7 +66,11 @@ impl Sampler {
         &self.reference.video
     }
 
+    /// A tile has arrived; sound has no pictures.
     pub(super) fn tile(&mut self, tile: &TileArrived) {
+        if tile.tile == SOUND {
+            return;
+        }
         if let Some(init) = &tile.init {
             self.inits.insert((tile.tile, tile.quality), init.clone());
         }

@@ -284,7 +284,7 @@ async fn sampled(clip: &Clip, quality: u8, missing: Option<u16>) -> f64 {
         for (_, tile, init, segment) in tiles.iter().filter(|(of, ..)| *of == slot) {
             let (init, segment) = ((slot == 0).then(|| init.clone()), segment.clone());
             let in_time = slot < 4 || missing != Some(*tile);
-            sampler.tile(&crate::tiled::TileArrived {
+            let arrived = crate::tiled::TileArrived {
                 slot,
                 gop: slot % gops,
                 tile: *tile,
@@ -292,7 +292,10 @@ async fn sampled(clip: &Clip, quality: u8, missing: Option<u16>) -> f64 {
                 in_time,
                 init,
                 segment,
-            });
+            };
+            sampler.tile(&arrived);
+            // What is not a tile changes nothing.
+            sampler.tile(&crate::tiled::TileArrived { tile: crate::tiled::SOUND, ..arrived });
         }
         sampler.begin((slot, slot % gops), tributary_video::sphere::Orientation::default(), &feed);
         let measured = || feed.status()["quality"]["slot"] == slot / 4 * 4;
