@@ -4,7 +4,7 @@
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { PATIENCE, Stand, fail, ip, sleep } from './stand.mjs';
-import { expected, shows, source } from './video.mjs';
+import { appears, expected, shows, source } from './video.mjs';
 
 const [program, screenshot] = process.argv.slice(2);
 const stand = new Stand(program);
@@ -142,6 +142,7 @@ async function wearing(url) {
     window.headset.installRuntime({ forceInstall: true });
   });
   await page.goto(url);
+  await appears(page, page.locator('canvas').first());
   await page.locator('main[data-state=playing]').waitFor(PATIENCE);
   const turn = (yaw, pitch = 0, roll = 0) =>
     page.evaluate(([yaw, pitch, roll]) => {
@@ -152,6 +153,7 @@ async function wearing(url) {
     }, [yaw, pitch, roll]);
   /** What the left and the right eye see. */
   const see = async (left, right) => {
+    await appears(page, page.locator('canvas').first());
     await shows(page, left, page.locator('canvas').first(), 0.25);
     await shows(page, right, page.locator('canvas').first(), 0.75);
   };
@@ -227,6 +229,7 @@ try {
   const { page, complaints, asked } = await stand.page();
   await page.addInitScript(HIDEABLE);
   await page.goto(url);
+  await appears(page, page.locator('canvas').first());
   await page.locator('main[data-state=playing]').waitFor(PATIENCE);
   await page.locator('.radios b', { hasText: MARKUP }).waitFor(PATIENCE);
   await device(page, tiles);
