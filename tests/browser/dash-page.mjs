@@ -136,7 +136,7 @@ async function engine(title, keys) {
   ip('addr', 'del', '10.9.1.2/24', 'dev', 'radio1');
   paths.state.up = false;
   await page.locator('li[data-path=wigig][data-up=false][data-used=false]').waitFor(PATIENCE);
-  await page.locator('li[data-event=decision]', { hasText: 'remove wigig (Unreachable)' }).waitFor(PATIENCE);
+  await page.locator('li[data-event=decision]', { hasText: 'remove wigig (it cannot be reached)' }).waitFor(PATIENCE);
   await page.locator('.page[data-transport=quic]').waitFor(PATIENCE);
   await later(page, 3);
   await shows(page);

@@ -69,6 +69,21 @@ const startUpWords = (of: StartUp) => `${(of.start_up_ms / 1000).toFixed(2)} s o
 const pathWords = (path: Omit<EnginePath, "used">) =>
   `${path.path} ${path.rtt_ms === null ? "unreachable" : `${path.rtt_ms.toFixed(1)} ms`}${path.random_loss === null ? "" : `, ${(100 * path.random_loss).toFixed(1)} % lost`}`;
 
+/** Reasons of the engine, whose names are in the events. */
+const REASONS: Record<string, string> = {
+  NoController: "no controller, or none of its paths is usable",
+  UdpBlocked: "UDP does not get through",
+  OnePath: "one path is usable",
+  Balanced: "the round trips of the paths are alike",
+  Rtt: "its round trip is too long",
+  Retransmissions: "too much is sent again",
+  Loss: "packets are lost",
+  LossEnded: "packets are no longer lost",
+  Unreachable: "it cannot be reached",
+  Recovered: "it is usable again",
+  BufferCritical: "one path is left, and the play buffer is nearly empty",
+};
+
 /** An event as text. */
 export function eventWords(event: ViewingEvent): string {
   switch (event.event) {
@@ -79,7 +94,7 @@ export function eventWords(event: ViewingEvent): string {
     case "transport":
       return `requests go over ${event.transport}${event.zero_rtt === true ? ", with 0-RTT" : ""}`;
     case "decision":
-      return `decision: ${event.decision} (${event.reason}), with ${event.buffer_s.toFixed(1)} s buffered; ${event.paths.map(pathWords).join("; ") || "no paths"}`;
+      return `decision: ${event.decision} (${REASONS[event.reason] ?? event.reason}), with ${event.buffer_s.toFixed(1)} s buffered; ${event.paths.map(pathWords).join("; ") || "no paths"}`;
     case "notice":
       return event.notice;
     case "first_picture":

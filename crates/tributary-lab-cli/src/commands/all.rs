@@ -18,7 +18,7 @@ use tributary_lab::World;
 use tributary_lab::reproduce::{Outcome, Paper, Selection, Settings, papers};
 use tributary_report::{Column, Reproduced, Table, TableCell, Verdict};
 
-/// Minutes for the runs of all quick reproductions together: with the reports they take less than 15.
+/// Minutes after which the quick reproductions begin no more runs.
 const QUICK: u64 = 14;
 /// OWS takes more than its name: the user's files, if there are any.
 const OWS: &str = "ows";
@@ -35,8 +35,8 @@ pub(crate) struct AllArguments {
     /// World to run in: emu (kernel stacks, wall time) or sim (models, virtual time)
     #[arg(long, value_enum, default_value_t = WorldArgument::Sim)]
     world: WorldArgument,
-    /// The papers' quick matrices, within 15 minutes together: each paper gets an equal part of the time that is left, and
-    /// makes fewer seeds where that is not enough
+    /// The papers' quick matrices, with a limit of 14 minutes for all runs: each paper gets an equal part of the time that is
+    /// left, and makes fewer seeds where that is not enough
     #[arg(long)]
     quick: bool,
     /// Begin no run after this time [default: 14 with --quick, else none]
