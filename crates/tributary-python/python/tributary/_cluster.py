@@ -217,7 +217,8 @@ def _on_cluster(
             count = shards or max(1, cores) * _SHARDS_PER_CORE
             # Each shard once; a task of the same name would be taken from the cluster's memory.
             tasks = [client.submit(_one, plan, out, f"{index + 1}/{count}", sent, options, pure=False) for index in range(count)]
-            for done, task in enumerate(completed(tasks), start=1):
+            # On this client's loop, not that of the caller's current client: a result lost with its worker is waited for again.
+            for done, task in enumerate(completed(tasks, loop=client.loop), start=1):
                 shard, runs, seconds = task.result()
                 if progress is not None:
                     progress(done / count, f"shard {shard}: {runs} runs in {seconds:.1f} s")
