@@ -1,18 +1,22 @@
-//! Checks of the repository: `cargo xtask tidy [--fast]` checks the project's rules, `cargo xtask book` makes the documents a book.
+//! Checks of the repository: `cargo xtask tidy [--fast]` checks the project's rules, `cargo xtask tests` runs the test programs,
+//! `cargo xtask book` makes the documents a book.
 //!
-//! Not a build system: building, testing and set-up are `make test`, `make demo` and `scripts/`.
+//! Not a build system: building and set-up are `make test`, `make demo` and `scripts/`.
 
 mod book;
+mod tests;
 mod tidy;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask tidy [--fast]
+       cargo xtask tests [options of cargo test]
        cargo xtask book
 
 tidy    formatting, clippy, rustdoc, and the rules of CONTRIBUTING.md
 --fast  leave out clippy and rustdoc (a few seconds)
+tests   the test programs; those that only compute run beside those that wait
 book    the documents as HTML pages in target/book";
 
 fn main() -> ExitCode {
@@ -21,6 +25,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.as_slice() {
         ["tidy"] => tidy::run(tidy::Depth::Full),
         ["tidy", "--fast"] => tidy::run(tidy::Depth::Fast),
+        ["tests", options @ ..] => tests::run(options),
         ["book"] => book::run(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
