@@ -166,10 +166,27 @@ where
     response
 }
 
+/// Content type of pages.
+const HTML: &str = "text/html; charset=utf-8";
+
 /// A page.
 #[must_use]
 pub fn page(text: &'static str) -> Answer {
-    answer("text/html; charset=utf-8", Full::new(Bytes::from_static(text.as_bytes())))
+    answer(HTML, Full::new(Bytes::from_static(text.as_bytes())))
+}
+
+/// A file that was compressed with gzip when the program was built. Every browser reads it.
+#[must_use]
+pub fn compressed(kind: &'static str, file: &'static [u8]) -> Answer {
+    let mut answer = answer(kind, Full::new(Bytes::from_static(file)));
+    answer.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    answer
+}
+
+/// A page that was compressed with gzip when the program was built.
+#[must_use]
+pub fn compressed_page(file: &'static [u8]) -> Answer {
+    compressed(HTML, file)
 }
 
 /// Lets pages of the same site show this one in a frame.

@@ -22,7 +22,7 @@ use crate::commands::stop;
 use crate::service::ending::Ending;
 use crate::service::{Control, Service};
 
-const PAGE: &str = include_str!("dash.html");
+const PAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/dash.html.gz"));
 /// dash.js as its authors publish it, compressed.
 const DASH_JS: &[u8] = include_bytes!("dash.js.gz");
 const DASH_JS_LICENCE: &str = include_str!("dash.js.licence.txt");
@@ -101,12 +101,8 @@ async fn answer(path: String, request: Request<Incoming>, shown: Shown) -> Answe
         return title(below, &request, &shown.viewing).await;
     }
     match (path.as_str(), request.method()) {
-        ("/", &Method::GET | &Method::HEAD) => site::page(PAGE),
-        ("/dash.js", &Method::GET) => {
-            let mut answer = site::answer("text/javascript", Full::new(Bytes::from_static(DASH_JS)));
-            answer.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-            answer
-        }
+        ("/", &Method::GET | &Method::HEAD) => site::compressed_page(PAGE),
+        ("/dash.js", &Method::GET) => site::compressed("text/javascript", DASH_JS),
         ("/licence", &Method::GET) => site::answer(
             "text/plain; charset=utf-8",
             Full::new(Bytes::from_static(DASH_JS_LICENCE.as_bytes())),
@@ -202,7 +198,7 @@ mod tests {
 
     #[test]
     fn the_page_has_no_foreign_address() {
-        site::assert_alone(PAGE);
+        site::assert_alone(include_str!("dash.html"));
     }
 
     #[test]

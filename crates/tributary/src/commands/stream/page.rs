@@ -22,7 +22,7 @@ use crate::commands::stop;
 use crate::service::ending::Ending;
 use crate::service::{Control, Service};
 
-const PAGE: &str = include_str!("play.html");
+const PAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/play.html.gz"));
 /// Longest text of an orientation, bytes.
 const MOST_LOOK: usize = 256;
 /// Time for pages to learn that the viewing has ended.
@@ -56,7 +56,7 @@ pub(super) async fn run(
 
 async fn answer(path: String, request: Request<Incoming>, feed: Feed) -> Answer {
     match (path.as_str(), request.method()) {
-        ("/", &Method::GET | &Method::HEAD) => site::page(PAGE),
+        ("/", &Method::GET | &Method::HEAD) => site::compressed_page(PAGE),
         ("/feed", &Method::GET) => site::answer("application/octet-stream", Messages::new(feed.subscribe())),
         ("/look", &Method::POST) => match Limited::new(request.into_body(), MOST_LOOK).collect().await {
             Ok(text) => look(&text.to_bytes(), &feed),
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn the_page_has_no_foreign_address() {
-        site::assert_alone(PAGE);
+        site::assert_alone(include_str!("play.html"));
     }
 
     #[tokio::test]
