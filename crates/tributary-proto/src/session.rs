@@ -191,6 +191,20 @@ impl Session {
         let rng = Rng::new(seed).child("scheduler");
         let scheduler = scheduler::create_weighted(&config.scheduler, rng, &config.weights)
             .expect("the name was just checked");
+        Self::with_scheduler(side, config, scheduler, now)
+    }
+
+    /// As [`Session::new`], with a scheduler that is in no registry. The name in `config` must be known, but is not used.
+    ///
+    /// # Errors
+    /// As [`Session::new`].
+    pub fn with_scheduler(
+        side: Side,
+        config: Config,
+        scheduler: Box<dyn Scheduler>,
+        now: Instant,
+    ) -> Result<Self, ConfigError> {
+        config.check()?;
         let settings = DeclaredLimits {
             max_data: config.receive_credit,
             stream_credit: credit::initial(config.receive_credit),

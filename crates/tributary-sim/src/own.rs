@@ -1,4 +1,5 @@
-//! Algorithms of the caller's own, which are in no registry: a scheduler of MPTCP, a congestion control of TCP (also below MPTCP and
+//! Algorithms of the caller's own, which are in no registry: a scheduler of MPTCP and
+//! sessions, a congestion control of TCP (also below MPTCP and
 //! sessions), the bitrate rule of a DASH player. The simulator makes a new one for each end, subflow or player. Not here: algorithms by
 //! name, and whether an algorithm has failed, which its maker knows.
 
@@ -19,7 +20,7 @@ pub type MakeRule = dyn Fn() -> Box<dyn Rule> + Send + Sync;
 /// Algorithms that take the place of named ones in the measured connections; background traffic keeps its own.
 #[derive(Clone, Default)]
 pub struct Own {
-    /// Scheduler; of MPTCP only.
+    /// Scheduler; of MPTCP and sessions.
     pub scheduler: Option<Arc<MakeScheduler>>,
     /// Congestion control; of TCP, MPTCP and sessions.
     pub congestion: Option<Arc<MakeController>>,

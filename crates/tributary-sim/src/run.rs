@@ -60,7 +60,9 @@ const RIVALS_VERSION: u32 = 14;
 /// Version of the models in runs of the transport with this name.
 #[must_use]
 pub fn model_version(transport: &str) -> u32 {
-    let session = matches!(transport.parse(), Ok(TransportName::Session { .. }));
+    // A session's scheduler may be the caller's own, which is in no registry.
+    let session = transport.starts_with("session/")
+        || matches!(transport.parse(), Ok(TransportName::Session { .. }));
     // MPTCP with the session's scheduler, and names of an experiment's own.
     let ours = transport.contains(tributary_proto::transport::SESSION_DEFAULT);
     if session || ours { MODEL_VERSION } else { RIVALS_VERSION }

@@ -42,7 +42,7 @@ pub struct SessionConfig {
     pub tcp: TcpConfig,
     /// Name of the congestion control of every subflow, at both ends.
     pub congestion: String,
-    /// A congestion control of the caller's own in place of that; its scheduler is not used.
+    /// Algorithms of the caller's own in place of those two.
     pub own: Own,
     /// With TLS 1.3: its records and its round trip. Without: the challenge of plaintext mode.
     pub tls: bool,

@@ -97,7 +97,10 @@ impl Blueprint<'_> {
     }
 
     fn session(&self, scheduler: &str) -> Config {
-        let mut session = Config { scheduler: scheduler.to_owned(), ..Config::default() };
+        let mut session = Config::default();
+        if self.own.scheduler.is_none() {
+            scheduler.clone_into(&mut session.scheduler);
+        }
         if let Some(window) = self.options.window {
             session.window = window;
         }

@@ -28,10 +28,10 @@ pub(super) fn check(
         (None, false) => check_tcp_congestion(congestion)?,
     }
     match (&own.scheduler, transport) {
-        (Some(_), TransportName::Mptcp { .. }) => Ok(()),
+        (Some(_), TransportName::Mptcp { .. } | TransportName::Session { .. }) => Ok(()),
         (Some(_), other) => {
             let name = other.name();
-            refuse("scheduler", format!("`{name}` takes none of your own: take mptcp, or a name"))
+            refuse("scheduler", format!("`{name}` takes none of your own: take mptcp or session, or a name"))
         }
         (None, _) => Ok(transport.check(&scenario.path_names())?),
     }

@@ -5,7 +5,7 @@
 use tributary_proto::coupling::is_coupled;
 use tributary_proto::handshakes::{Action, Failure, HANDSHAKE_TIME, Introduction, LINGER, Progress, accept};
 use tributary_proto::{Config, Session, Side};
-use tributary_types::{Instant, PathId, SubflowId};
+use tributary_types::{Instant, PathId, Rng, SubflowId};
 
 use super::SessionTransport;
 use super::connection::{Connection, Fresh, Phase};
@@ -24,8 +24,15 @@ impl SessionTransport {
         let coupled = is_coupled(&self.config.congestion);
         let config = Config { coupled, ..self.config.session.clone() };
         self.recorder.begin(now, &config, self.config.seed);
-        Session::new(self.side, config, self.config.seed, now)
-            .expect("the settings were checked when the pair was made")
+        let made = match &self.config.own.scheduler {
+            Some(make) => {
+                let end = if self.side == Side::Client { "client" } else { "server" };
+                let seed = Rng::new(self.config.seed).child(end).next_u64();
+                Session::with_scheduler(self.side, config, make(seed), now)
+            }
+            None => Session::new(self.side, config, self.config.seed, now),
+        };
+        made.expect("the settings were checked when the pair was made")
     }
 
     fn socket(&self, number: u32) -> TcpSocket {
