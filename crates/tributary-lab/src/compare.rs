@@ -101,14 +101,15 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The plan of the runs, in the form of a paper, over `source`; with a scheduler of the caller's `own` beside the others.
+    /// The plan of the runs, in the form of a paper, over `source`; with a scheduler of the caller's `own` beside the others, unless `transports` names
+    /// where it runs.
     #[must_use]
     pub fn plan(&self, source: &Source, own: bool) -> String {
         let (scenario, seconds) = (source.scenario(), self.seconds(source.scenario()));
         let mut transports =
             if self.transports.is_empty() { transports(scenario) } else { self.transports.clone() };
-        if own && !transports.iter().any(|name| name == OWN) {
-            transports.push(OWN.to_owned());
+        if own && !transports.iter().any(|name| OWN.contains(&name.as_str())) {
+            transports.extend(OWN.map(str::to_owned));
         }
         let list = |values: &[String]| {
             let quoted = values.iter().map(|value| toml::Value::from(value.as_str()).to_string());

@@ -1,5 +1,5 @@
-//! Schedulers written in Python in sweeps and comparisons: one class for all runs of a plan whose transport is `mptcp/own`. Not here:
-//! what such a class may do ([`crate::scheduler`]).
+//! Schedulers written in Python in sweeps and comparisons: one class for all runs of a plan whose transport is `mptcp/own` or
+//! `session/own`. Not here: what such a class may do ([`crate::scheduler`]).
 
 use crate::failure::Failure;
 use crate::options::{Argument, Options};

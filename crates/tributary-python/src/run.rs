@@ -48,9 +48,9 @@ const LOOK: Duration = Duration::from_millis(50);
 ///     The network, or what :class:`Network` takes.
 /// transport : str, optional
 ///     ``tcp:PATH``, ``quic:PATH``, ``mptcp``, ``mptcp/SCHEDULER``, ``mpquic``, ``session/SCHEDULER`` or a scheduler's name; default
-///     the scenario's, else ``fbdt``; ``mptcp`` with a scheduler of your own.
+///     the scenario's, else ``fbdt``; with a scheduler of your own ``mptcp`` or ``session``, default ``mptcp``.
 /// scheduler : str or type[Scheduler], optional
-///     A scheduler's name, for ``mptcp`` and ``session``; or a class of your own, for ``mptcp``. The class, or any function, is called
+///     A scheduler's name, for ``mptcp`` and ``session``; or a class of your own for them. The class, or any function, is called
 ///     with a seed for each end of a connection.
 /// congestion : str or type[CongestionController], optional
 ///     Name of the congestion control of every subflow (default ``cubic``), or a class of your own, for ``tcp``, ``mptcp`` and sessions. It
@@ -113,6 +113,18 @@ fn chosen(options: &Options<'_>, name: &str, wanted: &str) -> PyResult<Chosen> {
     Ok(Chosen::Own(value.unbind(), format!("own:{class}")))
 }
 
+/// The transport that was asked for, with the name of a scheduler of the caller's own.
+fn scheduled_by(asked: &str, own: &str) -> PyResult<TransportName> {
+    let scheduler = own.to_owned();
+    match asked {
+        "mptcp" => Ok(TransportName::Mptcp { scheduler }),
+        "session" => Ok(TransportName::Session { scheduler }),
+        other => Err(PyValueError::new_err(format!(
+            "scheduler: `{other}` takes none of your own: take mptcp or session, or a name"
+        ))),
+    }
+}
+
 fn workload(options: &Options<'_>) -> PyResult<Option<Asked>> {
     let name = options.text("workload", "'bulk' or 'object'")?;
     let size = options.whole("size", 1..=1 << 40)?;
@@ -148,8 +160,9 @@ impl Run {
             Chosen::Own(object, name) => (None, Some((object, name))),
         };
         let transport = options.text("transport", "a str such as 'fbdt'")?;
+        let transport = transport.or_else(|| scheduler.as_ref().map(|_| "mptcp".to_owned()));
         let request = Request {
-            transport: transport.or_else(|| scheduler.as_ref().map(|_| "mptcp".to_owned())),
+            transport: transport.clone(),
             scheduler: named,
             congestion: control,
             workload: workload(&options)?,
@@ -160,10 +173,8 @@ impl Run {
             ..Request::default()
         };
         let mut simulation = request.simulated(source.scenario()).map_err(refused)?;
-        if let (Some((_, name)), TransportName::Mptcp { scheduler }) =
-            (&scheduler, &mut simulation.cell.transport)
-        {
-            scheduler.clone_from(name);
+        if let (Some((_, name)), Some(asked)) = (&scheduler, &transport) {
+            simulation.cell.transport = scheduled_by(asked, name)?;
         }
         if let Some((_, name)) = &congestion {
             simulation.cell.congestion.clone_from(name);

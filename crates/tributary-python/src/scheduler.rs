@@ -1,4 +1,4 @@
-//! Schedulers written in Python, in the simulator's MPTCP: what such a class sees, and its place in the transport.
+//! Schedulers written in Python, in the simulator's MPTCP and sessions: what such a class sees, and its place in the transport.
 //!
 //! Everything it returns is checked here, because the transport relies on it.
 
@@ -15,6 +15,8 @@ use tributary_types::{DataSeq, Instant, SubflowId};
 
 /// Name of the base class.
 const BASE: &str = "Scheduler";
+/// Name of the method that sends a segment again.
+const REINJECT: &str = "reinject";
 /// Most bytes that are numbered at a time.
 const MOST_BATCH: u64 = 1 << 26;
 /// Bytes of a segment; MPTCP makes them smaller.
@@ -186,16 +188,17 @@ impl Own {
             class,
             failure,
             batch,
-            reinjects: defines(&object, BASE, "reinject")?,
+            reinjects: defines(&object, BASE, REINJECT)?,
             hears: defines(&object, BASE, "on_event")?,
             object: object.unbind(),
             fresh: Vec::new(),
         })
     }
 
-    fn see(&self, now: Instant, window: &WindowView<'_>, subflows: &[SubflowView]) -> Window {
+    /// The state of the data with these segments to be sent for the first time.
+    fn see(fresh: &[u64], now: Instant, window: &WindowView<'_>, subflows: &[SubflowView]) -> Window {
         let first = window.first();
-        let (next, last) = (self.fresh.first().copied(), self.fresh.last().copied());
+        let (next, last) = (fresh.first().copied(), fresh.last().copied());
         let oldest = window.segment(first);
         let on = subflows.iter().filter(|subflow| window.is_on(first, subflow.id));
         let copy = oldest.and_then(|segment| segment.last_copy);
@@ -227,7 +230,8 @@ impl Own {
             age_s: view.oldest_sent.map(|at| now.saturating_since(at).as_secs_f64()),
         });
         let views = PyTuple::new(py, views.map(|view| Py::new(py, view)).collect::<PyResult<Vec<_>>>()?)?;
-        let window = Py::new(py, self.see(now, window, subflows))?;
+        let fresh = if method == REINJECT { &[] } else { &self.fresh[..] };
+        let window = Py::new(py, Self::see(fresh, now, window, subflows))?;
         self.object.bind(py).call_method1(method, (now.as_secs_f64(), window, views))
     }
 
@@ -286,15 +290,15 @@ impl Own {
         now: Instant,
         seen: (&WindowView<'_>, &[SubflowView]),
     ) -> PyResult<Option<Assignment>> {
-        let returned = self.ask(py, "reinject", now, seen)?;
+        let returned = self.ask(py, REINJECT, now, seen)?;
         if returned.is_none() {
             return Ok(None);
         }
-        let (subflow, segment) = self.chosen("reinject", &returned, seen.1)?;
+        let (subflow, segment) = self.chosen(REINJECT, &returned, seen.1)?;
         let segment = segment.map_or(seen.0.first(), DataSeq);
         if !seen.0.is_open(segment) || seen.0.is_on(segment, subflow) {
             let wanted = "a segment that is not acknowledged and not on that subflow";
-            return Err(nonsense(&self.class, "reinject", &returned, wanted));
+            return Err(nonsense(&self.class, REINJECT, &returned, wanted));
         }
         Ok(Some(Assignment { subflow, segment, kind: AssignmentKind::Reinjection }))
     }
@@ -321,12 +325,18 @@ impl Scheduler for Own {
             return None;
         }
         let failure = self.failure.clone();
-        if !self.fresh.is_empty() {
-            return failure.guard(|py| self.assign_fresh(py, now, seen)).flatten();
+        let idle = self.fresh.is_empty() && window.available() == 0 && window.unacknowledged() > 0;
+        if self.reinjects && (idle || stranded(window, subflows)) {
+            let again = failure.guard(|py| self.reinject(py, now, seen)).flatten();
+            if again.is_some() {
+                return again;
+            }
         }
-        // New data first: the transport numbers it now.
-        let idle = self.reinjects && window.available() == 0 && window.unacknowledged() > 0;
-        if idle { failure.guard(|py| self.reinject(py, now, seen)).flatten() } else { None }
+        // Without a segment to send, the transport numbers more now, if there is more.
+        if self.fresh.is_empty() {
+            return None;
+        }
+        failure.guard(|py| self.assign_fresh(py, now, seen)).flatten()
     }
 
     fn on_event(&mut self, now: Instant, event: SchedulerEvent) {
@@ -344,6 +354,13 @@ impl Scheduler for Own {
             self.failure.guard(|py| self.object.bind(py).call_method1("on_event", arguments).map(|_| ()));
         }
     }
+}
+
+/// Whether only silent subflows carry the oldest segment, so that delivery waits for them although others deliver.
+fn stranded(window: &WindowView<'_>, subflows: &[SubflowView]) -> bool {
+    let first = window.first();
+    let mut on = subflows.iter().filter(|subflow| window.is_on(first, subflow.id)).peekable();
+    on.peek().is_some() && on.all(|subflow| subflow.silent) && subflows.iter().any(|subflow| !subflow.silent)
 }
 
 /// In the place of a scheduler that could not be made; the run ends at the next look.

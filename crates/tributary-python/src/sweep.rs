@@ -99,7 +99,7 @@ impl Sweep {
 /// progress : callable, optional
 ///     Called after each run with the share that is done, 0 to 1, and the run's title. An exception of it ends the sweep.
 /// scheduler : tuple, optional
-///     A class of schedulers for the transport ``mptcp/own``, its name, and a text that changes with what it does.
+///     A class of schedulers for the transports ``mptcp/own`` and ``session/own``, its name, and a text that changes with what it does.
 ///
 /// Raises
 /// ------
@@ -142,9 +142,12 @@ pub(crate) fn sweep(
     let merge = options.texts("merge", "a list of directories")?.into_iter().map(PathBuf::from).collect();
     let settings = Settings { selection, shard, merge, ..settings };
     let own = Class::of(&options, &settings.stop)?;
-    if own.is_some() && !paper.matrix.iter().any(|matrix| matrix.transports.iter().any(|name| name == OWN)) {
-        let text =
-            format!("scheduler: the plan does not use it; add \"{OWN}\" to the transports of a matrix");
+    let is_own = |name: &String| OWN.contains(&name.as_str());
+    if own.is_some() && !paper.matrix.iter().any(|matrix| matrix.transports.iter().any(is_own)) {
+        let [mptcp, session] = OWN;
+        let text = format!(
+            "scheduler: the plan does not use it; add \"{mptcp}\" or \"{session}\" to the transports of a matrix"
+        );
         return Err(PyValueError::new_err(text));
     }
     let (transfer, comparison) = (Transfer { own: given(&own) }, Comparison { own: given(&own) });

@@ -31,6 +31,36 @@ def test_a_scheduler_uses_both_paths_and_is_deterministic():
     assert tributary.run_all([run, tributary.Run("los", transport="mptcp", seconds=2)])[0].event_log_hash == once.event_log_hash
 
 
+def test_a_session_uses_a_scheduler_of_ones_own_on_both_paths():
+    run = tributary.Run("los", transport="session", scheduler=RoundRobin, seconds=3, seed=5)
+    once = run.run()
+    assert once.event_log_hash == run.run().event_log_hash
+    assert once.transport == "own:RoundRobin"
+    for path in ("wifi", "wigig"):
+        assert sum(once.links()[path]) > 0
+    named = tributary.run("los", transport="session/round-robin", seconds=3, seed=5)
+    assert once.goodput_mbps > 0.7 * named.goodput_mbps
+    default = tributary.run("los", transport="session", seconds=3, seed=5)
+    assert once.event_log_hash != default.event_log_hash
+
+
+def test_a_session_sends_again_what_a_silent_subflow_holds():
+    class Recalls(RoundRobin):
+        def assign(self, now, window, subflows):
+            return super().assign(now, window, [s for s in subflows if not s.silent])
+
+        def reinject(self, now, window, subflows):
+            assert window.next is None
+            return next((s for s in subflows if s.room and not s.silent and s.id not in window.first_on), None)
+
+    class Waits(Recalls):
+        reinject = tributary.Scheduler.reinject
+
+    runs = [tributary.run("blockage", transport="session", scheduler=one, seconds=10, seed=1) for one in (Recalls, Waits)]
+    assert runs[0].longest_silence_ms < runs[1].longest_silence_ms
+    assert runs[0].duplicates_percent > runs[1].duplicates_percent
+
+
 def test_a_scheduler_hears_events_and_may_take_from_both_ends():
     heard = []
 
@@ -63,23 +93,25 @@ def test_a_scheduler_hears_events_and_may_take_from_both_ends():
         ((0, 1, 2), r"Bad\.assign returned \(0, 1, 2\) \(tuple\)"),
     ],
 )
-def test_nonsense_of_a_scheduler_ends_the_run_and_names_the_seed(returned, told):
+@pytest.mark.parametrize("transport", ["mptcp", "session"])
+def test_nonsense_of_a_scheduler_ends_the_run_and_names_the_seed(returned, told, transport):
     class Bad(tributary.Scheduler):
         def assign(self, now, window, subflows):
             first = next(s.id for s in subflows if s.room)
             return (first, *returned[1:]) if isinstance(returned, tuple) else returned
 
     with pytest.raises(ValueError, match=told) as caught:
-        tributary.run("los", scheduler=Bad, seconds=3, seed=41)
+        tributary.run("los", transport=transport, scheduler=Bad, seconds=3, seed=41)
     assert any("seed 41" in note for note in caught.value.__notes__)
 
 
-def test_an_exception_of_a_scheduler_has_its_traceback_and_the_seed():
+@pytest.mark.parametrize("transport", ["mptcp", "session"])
+def test_an_exception_of_a_scheduler_has_its_traceback_and_the_seed(transport):
     class Raises(tributary.Scheduler):
         def assign(self, now, window, subflows):
             raise ZeroDivisionError("of my own")
 
-    runs = [tributary.Run("los", transport="fbdt", seconds=2), tributary.Run("los", scheduler=Raises, seconds=2, seed=42)]
+    runs = [tributary.Run("los", transport="fbdt", seconds=2), tributary.Run("los", transport=transport, scheduler=Raises, seconds=2, seed=42)]
     with pytest.raises(ZeroDivisionError, match="of my own") as caught:
         tributary.run_all(runs)
     text = "".join(traceback.format_exception(caught.value))
@@ -87,10 +119,11 @@ def test_an_exception_of_a_scheduler_has_its_traceback_and_the_seed():
     assert "seed 42" in text
 
 
+@pytest.mark.parametrize("transport", ["mptcp", "session"])
 @pytest.mark.parametrize("factory", [lambda seed: 1 / 0, lambda seed: object(), lambda: None])
-def test_a_scheduler_that_cannot_be_made_ends_the_run(factory):
+def test_a_scheduler_that_cannot_be_made_ends_the_run(factory, transport):
     with pytest.raises((ZeroDivisionError, ValueError, TypeError)):
-        tributary.run("los", scheduler=factory, seconds=2)
+        tributary.run("los", transport=transport, scheduler=factory, seconds=2)
 
 
 @pytest.fixture
@@ -179,7 +212,7 @@ def test_a_rule_chooses_and_its_nonsense_is_named():
     assert any("seed 44" in note for note in caught.value.__notes__)
 
 
-@pytest.mark.parametrize("transport", ["fbdt", "quic", "tcp:wifi", "mpquic"])
-def test_only_mptcp_takes_a_scheduler_of_ones_own(transport):
-    with pytest.raises(ValueError, match=r"scheduler: .* takes none of your own: take mptcp, or a name"):
+@pytest.mark.parametrize("transport", ["fbdt", "mptcp/round-robin", "session/fbdt", "quic", "tcp:wifi", "mpquic"])
+def test_only_mptcp_and_sessions_take_a_scheduler_of_ones_own(transport):
+    with pytest.raises(ValueError, match=rf"scheduler: `{transport}` takes none of your own: take mptcp or session, or a name"):
         tributary.Run("los", transport=transport, scheduler=RoundRobin)

@@ -1,4 +1,4 @@
-"""The statistics of the measurements, and a short one from end to end."""
+"""The statistics of the measurements, and what they refuse."""
 
 import pytest
 from tributary.measure import Ratio, interval, main
@@ -18,6 +18,14 @@ def test_a_verdict_needs_the_whole_interval(one, verdict):
     assert Ratio("", "", [*times, (1.1, 1.0), (1.0, 1.0)], at_most=1.05).verdict() == "undecided"
     faster = Ratio("", "", [(1.0, one * 2)] * 6, at_least=2.2, inverse=True)
     assert faster.verdict() == ("fails" if one == 1.0 else "holds")
+
+
+def test_a_machine_with_other_work_writes_no_table(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("os.getloadavg", lambda: (0.9, 0.9, 0.9))
+    with pytest.raises(SystemExit):
+        main(["--program", "nothing", "--page", str(tmp_path / "page.md")])
+    assert "--page: the machine's load is 0.90" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("wrong", [["--rounds", "5"], ["--seconds", "1"]])

@@ -17,7 +17,7 @@ world = "sim"
 [[matrix]]
 world = "sim"
 scenarios = ["los"]
-transports = ["mptcp/round-robin", "mptcp/own"]
+transports = ["mptcp/round-robin", "mptcp/own", "session/own"]
 seeds = ["1-4"]
 seconds = 2
 """
@@ -67,11 +67,12 @@ def goodputs(swept):
 def test_a_sweep_makes_the_runs_that_its_transport_names(plan, tmp_path):
     swept = tributary.sweep(plan, tmp_path / "out", scheduler=RoundRobin)
     found = goodputs(swept)
-    assert len(found) == 8
-    run = tributary.run("los", scheduler=RoundRobin, seconds=2, seed=3)
-    assert found["mptcp/own", 3] == pytest.approx(run.goodput_mbps, abs=1e-5)
+    assert len(found) == 12
+    for transport in ("mptcp", "session"):
+        run = tributary.run("los", transport=transport, scheduler=RoundRobin, seconds=2, seed=3)
+        assert found[f"{transport}/own", 3] == pytest.approx(run.goodput_mbps, abs=1e-5)
     again = tributary.sweep(plan, tmp_path / "out", scheduler=RoundRobin)
-    assert (again.before, again.now) == (8, 0)
+    assert (again.before, again.now) == (12, 0)
 
 
 def test_a_changed_class_has_no_finished_runs(plan, tmp_path):
@@ -80,7 +81,7 @@ def test_a_changed_class_has_no_finished_runs(plan, tmp_path):
 
     tributary.sweep(plan, tmp_path / "out", scheduler=RoundRobin)
     changed = tributary.sweep(plan, tmp_path / "out", scheduler=Changed)
-    assert (changed.before, changed.now) == (4, 4), "the named runs stay"
+    assert (changed.before, changed.now) == (4, 8), "the named runs stay"
 
 
 def test_the_identity_follows_what_a_class_uses(monkeypatch):
@@ -103,8 +104,8 @@ def test_the_identity_follows_what_a_class_uses(monkeypatch):
 def test_what_is_not_possible_is_named(plan, tmp_path):
     with pytest.raises(ValueError, match=r"mptcp/own.*scheduler of your own.*scheduler=CLASS"):
         tributary.sweep(plan, tmp_path / "out")
-    plan.write_text(PLAN.replace(', "mptcp/own"', ""))
-    with pytest.raises(ValueError, match=r"the plan does not use it; add \"mptcp/own\""):
+    plan.write_text(PLAN.replace(', "mptcp/own", "session/own"', ""))
+    with pytest.raises(ValueError, match=r"the plan does not use it; add \"mptcp/own\" or \"session/own\""):
         tributary.sweep(plan, tmp_path / "out", scheduler=RoundRobin)
     with pytest.raises(TypeError, match="wanted a class"):
         tributary.sweep(plan, tmp_path / "out", scheduler=lambda seed: RoundRobin(seed))
@@ -118,7 +119,7 @@ def test_what_a_scheduler_raises_has_its_traceback_and_the_seed(plan, tmp_path, 
         tributary.sweep(plan, tmp_path / "out", scheduler=Raises, **where)
     text = "".join(traceback.format_exception(caught.value))
     assert "in assign" in text
-    assert "mptcp/own" in text
+    assert "/own" in text
     assert "seed " in text
 
 
@@ -151,8 +152,11 @@ def test_a_ranking_has_it_beside_the_others():
     ranking = tributary.compare("los", scheduler=RoundRobin, transports=["tcp:wifi", "mptcp/round-robin"], seeds=2, seconds=3)
     rows = ranking.table.to_pydict()
     means = dict(zip(rows["transport"], rows["mean"], strict=True))
-    assert set(means) == {"tcp:wifi", "mptcp/round-robin", "mptcp/own"}
-    assert means["mptcp/own"] > means["tcp:wifi"]
+    assert set(means) == {"tcp:wifi", "mptcp/round-robin", "mptcp/own", "session/own"}
+    assert min(means["mptcp/own"], means["session/own"]) > means["tcp:wifi"]
+    chosen = ["tcp:wifi", "session/own"]
+    ranking = tributary.compare("los", scheduler=RoundRobin, transports=chosen, seeds=2, seconds=3)
+    assert set(ranking.table.to_pydict()["transport"]) == set(chosen)
 
 
 def test_a_sweep_whose_scheduler_never_returns_can_be_interrupted(plan, tmp_path):

@@ -345,7 +345,10 @@ fn standing(name: &str, samples: &[&Sample], measure: Measure, singles: usize) -
         }
         Ok(transport @ TransportName::Mptcp { .. }) => (label(transport), Tone::Rival),
         Ok(transport) => (label(transport), Tone::Peer),
-        Err(_) if name == OWN => ("MPTCP with a scheduler of your own".to_owned(), Tone::Peer),
+        Err(_) if OWN.contains(&name) => {
+            let kind = if name.starts_with("session") { "session" } else { "MPTCP" };
+            (format!("{kind} with a scheduler of your own"), Tone::Peer)
+        }
         Err(_) => (name.to_owned(), Tone::Peer),
     };
     Standing {

@@ -126,7 +126,7 @@ impl FromStr for Workload {
 /// The experiment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Comparison<'a> {
-    /// The scheduler of the transport [`own::OWN`].
+    /// The scheduler of the transports [`own::OWN`].
     pub own: Given<'a>,
 }
 
@@ -211,7 +211,7 @@ fn setting(cell: &Cell, given: Given<'_>) -> Result<Setting, CellError> {
         ));
     }
     let transport = own::transport(given, cell, &network.path_names())?;
-    if workload == Workload::Tiles && cell.label("transport") == own::OWN {
+    if workload == Workload::Tiles && own::OWN.contains(&cell.label("transport")) {
         return Err(failed("tiles take a scheduler by name only: leave yours out, or take another workload"));
     }
     let network = cell.queue()?.of(network);

@@ -1,16 +1,18 @@
-//! A scheduler of the caller's own in the cells of a plan: those whose transport is [`OWN`]. Not here: what such a scheduler may do
+//! A scheduler of the caller's own in the cells of a plan: those whose transport is one of [`OWN`]. Not here: what such a scheduler may do
 //! ([`tributary_sim::own`]).
 
 use super::matrix::{Cell, CellError, failed};
 use crate::result::World;
 use core::fmt::Debug;
 use core::ops::ControlFlow;
-use tributary_proto::transport::{MPTCP_DEFAULT, TransportName};
+use tributary_proto::transport::{MPTCP_DEFAULT, SESSION_DEFAULT, TransportName};
 use tributary_sim::own::Own;
 use tributary_sim::run::{RunError, SimRun};
 
-/// Name of the transport in a plan.
-pub const OWN: &str = "mptcp/own";
+/// Names of the transports in a plan that use the scheduler: MPTCP and a session.
+pub const OWN: [&str; 2] = [MPTCP, SESSION];
+const MPTCP: &str = "mptcp/own";
+const SESSION: &str = "session/own";
 
 /// Is called with the completed share of a run, and can stop it.
 pub type Watch<'a> = &'a mut dyn FnMut(f64) -> ControlFlow<()>;
@@ -38,15 +40,24 @@ pub type Given<'a> = Option<&'a dyn OwnScheduler>;
 /// # Errors
 /// [`CellError`] names the unknown transport, or says that a scheduler of the caller's own is missing.
 pub fn transport(given: Given<'_>, cell: &Cell, paths: &[&str]) -> Result<TransportName, CellError> {
-    if cell.label("transport") != OWN {
-        return TransportName::find(cell.label("transport"), cell.scheduler(), paths).map_err(failed);
+    let name = cell.label("transport");
+    if !OWN.contains(&name) {
+        return TransportName::find(name, cell.scheduler(), paths).map_err(failed);
     }
     match (given, cell.world) {
         (_, World::Emu) => {
             Err(cell
                 .refused("transport", "a transport by name, because sockets take no scheduler of your own"))
         }
-        (Some(own), World::Sim) => Ok(TransportName::Mptcp { scheduler: format!("own:{}", own.name()) }),
+        (Some(own), World::Sim) => {
+            let scheduler = format!("own:{}", own.name());
+            let session = name == SESSION;
+            Ok(if session {
+                TransportName::Session { scheduler }
+            } else {
+                TransportName::Mptcp { scheduler }
+            })
+        }
         (None, World::Sim) => Err(cell.refused(
             "transport",
             "a scheduler of your own, which only Python can give: tributary.sweep(..., scheduler=CLASS)",
@@ -63,7 +74,10 @@ pub fn check(given: Given<'_>, cell: &Cell, run: &SimRun) -> Result<(), CellErro
         return run.check().map_err(failed);
     }
     // The caller's scheduler is in no registry, so another takes its place.
-    let named = TransportName::Mptcp { scheduler: MPTCP_DEFAULT.to_owned() };
+    let named = match &run.transport {
+        TransportName::Session { .. } => TransportName::session(SESSION_DEFAULT),
+        _ => TransportName::Mptcp { scheduler: MPTCP_DEFAULT.to_owned() },
+    };
     SimRun { transport: named, ..run.clone() }.check().map_err(failed)
 }
 
@@ -91,7 +105,7 @@ pub fn simulate<T: Send>(
 }
 
 fn used<'a>(given: Given<'a>, cell: &Cell) -> Given<'a> {
-    given.filter(|_| cell.label("transport") == OWN)
+    given.filter(|_| OWN.contains(&cell.label("transport")))
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ pub const METRICS: [Metric; 28] = [
 /// A bulk transfer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Transfer<'a> {
-    /// The scheduler of the transport [`own::OWN`].
+    /// The scheduler of the transports [`own::OWN`].
     pub own: Given<'a>,
 }
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Scheduler:
-    """A scheduler of the simulator's MPTCP: decides which subflow sends which segment.
+    """A scheduler of the simulator's MPTCP or sessions: decides which subflow sends which segment.
 
     One is made for each end of a connection.
 
@@ -38,6 +38,9 @@ class Scheduler:
     >>> result = tributary.run("los", scheduler=Fastest, seconds=3, seed=1)
     >>> result.transport
     'mptcp/own:Fastest'
+    >>> session = tributary.run("los", transport="session", scheduler=Fastest, seconds=3, seed=1)
+    >>> session.transport, session.goodput_mbps > 50
+    ('own:Fastest', True)
     """
 
     batch: int = 16384
@@ -68,8 +71,9 @@ class Scheduler:
         raise NotImplementedError
 
     def reinject(self, now: float, window: Window, subflows: tuple[Subflow, ...]) -> Choice:
-        """Choose a segment to send again on another subflow, when nothing new can be sent.
+        """Choose a segment to send again on another subflow.
 
+        Called when nothing new can be sent, and before new data while only silent subflows carry segment ``window.first``.
         The returned subflow alone means segment ``window.first``. ``None``, the default, sends nothing again.
         """
         return None

@@ -1,7 +1,7 @@
-"""Measures the package: ``python -m tributary.measure --program target/debug/tributary-lab [--page docs/guide/python.md]``.
+"""Measures the package: ``python -m tributary.measure --program target/release/tributary-lab [--page docs/guide/python.md]``.
 
-Four ratios, each of times taken in turn: a sweep by the package and by the program, a scheduler in Python and the same in Rust, and sweeps
-on a cluster of two workers and of one. For each ratio its median over the rounds, an interval and a verdict on its bound. With ``--page``
+Five ratios, each of times taken in turn: a sweep by the package and by the program, a scheduler in Python and the same in Rust (in MPTCP and
+in a session), and sweeps on a cluster of two workers and of one, with schedulers in Rust and in Python. For each ratio its median over the rounds, an interval and a verdict on its bound. With ``--page``
 the table is written beside the page.
 """
 
@@ -37,6 +37,8 @@ seconds = {seconds}
 """
 # Fewer rounds give no interval of 95 % for a median.
 _LEAST_ROUNDS = 6
+# A table is written only by a machine that does little else.
+_MOST_LOAD = 0.5
 _WORKERS = 2
 
 
@@ -161,12 +163,13 @@ def _package(program: str, rounds: int, seconds: int) -> Ratio:
     return Ratio("a sweep by the package", "`tributary-lab sweep`: time", times, at_most=1.05)
 
 
-def _schedulers(rounds: int, seconds: int) -> Ratio:
-    options = {"transport": "mptcp", "seconds": seconds, "seed": 1}
+def _schedulers(name: str, transport: str, given: tuple[int, int]) -> Ratio:
+    rounds, seconds = given
+    options = {"transport": transport, "seconds": seconds, "seed": 1}
     own = tributary.Run("los", **options, scheduler=RoundRobin)  # pyright: ignore
     named = tributary.Run("los", **options, scheduler="round-robin")  # pyright: ignore
     times = _in_turn(rounds, own.run, named.run)
-    return Ratio("a scheduler in Python", "the same in Rust: speed", times, at_least=0.1, inverse=True)
+    return Ratio(name, "the same in Rust: speed", times, at_least=0.1, inverse=True)
 
 
 def _workers(name: str, transport: str, options: dict[str, Any], given: tuple[int, int]) -> Ratio:
@@ -210,10 +213,13 @@ def main(arguments: list[str] | None = None) -> None:
     if (os.cpu_count() or 1) < _WORKERS:
         parser.error(f"two workers need {_WORKERS} cores; this machine has {os.cpu_count()}")
     load = os.getloadavg()[0]
+    if given.page is not None and load > _MOST_LOAD:
+        parser.error(f"--page: the machine's load is {load:.2f}; wait until it is below {_MOST_LOAD}, or leave --page out")
     size = (given.rounds, given.seconds)
     ratios = [
         _package(given.program, *size),
-        _schedulers(*size),
+        _schedulers("a scheduler in Python, MPTCP", "mptcp", size),
+        _schedulers("a scheduler in Python, session", "session", size),
         _workers("a sweep on two workers", "fbdt", {}, size),
         _workers("the same with a scheduler in Python", "mptcp/own", {"scheduler": RoundRobin}, size),
     ]

@@ -56,15 +56,22 @@ fn a_plan_with_a_scheduler_of_ones_own_is_refused_without_one() {
 
 #[test]
 fn it_takes_the_place_of_a_named_scheduler_in_its_cells_only() {
-    let [named, own] = &cells(World::Sim, "", "\"mptcp/round-robin\", \"mptcp/own\"")[..] else {
-        panic!("two cells");
-    };
-    let transfer = Transfer { own: Some(&FIRST) };
-    transfer.check(own).expect("it is possible");
-    assert_eq!(transfer.measure(own).expect("a result"), transfer.measure(named).expect("a result"));
-    let later = Transfer { own: Some(&Named { version: "round-robin 2", ..FIRST }) };
-    assert_ne!(transfer.identity(own), later.identity(own), "another version, another result");
-    assert_eq!(transfer.identity(named), Transfer::default().identity(named), "named cells keep their keys");
+    for kind in ["mptcp", "session"] {
+        let [named, own] = &cells(World::Sim, "", &format!("\"{kind}/round-robin\", \"{kind}/own\""))[..]
+        else {
+            panic!("two cells");
+        };
+        let transfer = Transfer { own: Some(&FIRST) };
+        transfer.check(own).expect("it is possible");
+        assert_eq!(transfer.measure(own).expect("a result"), transfer.measure(named).expect("a result"));
+        let later = Transfer { own: Some(&Named { version: "round-robin 2", ..FIRST }) };
+        assert_ne!(transfer.identity(own), later.identity(own), "another version, another result");
+        assert_eq!(
+            transfer.identity(named),
+            Transfer::default().identity(named),
+            "named cells keep their keys"
+        );
+    }
 }
 
 #[test]
