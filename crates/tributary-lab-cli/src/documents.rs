@@ -193,3 +193,51 @@ fn every_name_has_a_model_page_that_explains_it() {
     }
     assert!(has("`bola`, bba", "bba") && !has("bola-e", "bola"), "parts of names do not count");
 }
+
+/// Pages of a folder of documents, without its index and generated tables: name and text.
+fn pages(folder: &str) -> Vec<(String, String)> {
+    let files = std::fs::read_dir(checkout().join(folder)).expect("a folder of documents");
+    let files = files.map(|file| file.expect("a file of the folder").path());
+    let page = |path: &std::path::PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.ends_with(".md") && !name.ends_with(".tables.md") && name != "README.md"
+    };
+    let read = |path: std::path::PathBuf| {
+        let text = std::fs::read_to_string(&path).expect("a page");
+        (path.display().to_string(), text)
+    };
+    files.filter(page).map(read).collect()
+}
+
+/// Whether a page has a section whose heading begins with one of these words.
+fn has_section(page: &str, words: &[&str]) -> bool {
+    let mut headings = page.lines().filter_map(|line| line.strip_prefix("## "));
+    headings.any(|heading| words.iter().any(|word| heading.starts_with(word)))
+}
+
+#[test]
+fn every_model_page_has_the_sections_of_the_form() {
+    const FORM: [&[&str]; 6] = [
+        &["Description"],
+        &["Scope and limit"],
+        &["References"],
+        &["Usage"],
+        &["Parameters", "Attributes"],
+        &["Validation"],
+    ];
+    for (name, text) in pages("docs/models") {
+        for words in FORM {
+            assert!(has_section(&text, words), "{name} has no section {}", words.join(" or "));
+        }
+    }
+    assert!(!has_section("# Usage\ntext\n### Usage\n", &["Usage"]), "sections are of the second level");
+}
+
+#[test]
+fn every_reproduction_has_a_section_with_its_command() {
+    for (name, text) in pages("docs/reproductions") {
+        let section = text.split("\n## Command\n").nth(1).and_then(|rest| rest.split("\n## ").next());
+        let section = section.unwrap_or_else(|| panic!("{name} has no section Command"));
+        assert!(section.contains("\ntributary-lab "), "{name}: its section Command has no command");
+    }
+}
