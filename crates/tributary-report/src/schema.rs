@@ -326,7 +326,7 @@ impl Reproduction {
             Column::left("promise kept"),
         ]);
         for claim in &self.claims {
-            let interval = claim.interval.filter(|i| i.low < i.high);
+            let interval = claim.interval;
             let ends = interval.into_iter().flat_map(|i| [i.low, i.high]);
             let numbers: Vec<f64> = claim.measured.into_iter().chain(ends).collect();
             let decimals = claim.expected.map_or(Decimals(None), |e| Decimals::of(e, &numbers));
@@ -336,15 +336,21 @@ impl Reproduction {
                 TableCell::optional(claim.paper.map(short)),
                 TableCell::optional(claim.expected.map(|expected| expected.text(decimals))),
                 TableCell::optional(claim.measured.map(|value| decimals.text(value))).strong(),
-                // Without an interval (the seeds change nothing) the cell is `–`.
-                TableCell::optional(
-                    interval.map(|i| format!("{} – {}", decimals.text(i.low), decimals.text(i.high))),
-                ),
+                // The cell says why there is no interval.
+                match (interval, claim.measured) {
+                    (Some(i), _) if i.low < i.high => {
+                        TableCell::text(&format!("{} – {}", decimals.text(i.low), decimals.text(i.high)))
+                    }
+                    (Some(_), _) => TableCell::text("all runs equal"),
+                    (None, Some(_)) => TableCell::text("one run"),
+                    (None, None) => TableCell::optional(None),
+                },
                 TableCell::text(&claim.unit),
                 match claim.reproduced {
                     Some(Reproduced::Yes) => TableCell::text("yes").good(),
                     Some(Reproduced::No) => TableCell::text("no").bad(),
                     Some(Reproduced::Undecided) => TableCell::text("undecided"),
+                    None if claim.paper.is_none() => TableCell::text("no figure"),
                     None => TableCell::optional(None),
                 },
                 match (claim.verdict, claim.met, claim.measured) {
