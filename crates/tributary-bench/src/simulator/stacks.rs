@@ -62,6 +62,18 @@ enum Stack {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stacks;
 
+impl Stacks {
+    /// ns-3's driver, built once.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn ns3() -> Result<&'static Driver, &'static str> {
+        static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
+        let build = || Driver::build(Path::new(super::DRIVER)).map_err(|error| error.to_string());
+        DRIVER.get_or_init(build).as_ref().map_err(String::as_str)
+    }
+}
+
 impl Experiment for Stacks {
     fn name(&self) -> &'static str {
         "stack"
@@ -91,9 +103,7 @@ impl Experiment for Stacks {
             Stack::Kernel => kernel(cell),
             Stack::Simulator => simulator(cell),
             Stack::Ns3 => {
-                static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
-                let build = || Driver::build(Path::new(super::DRIVER)).map_err(|error| error.to_string());
-                let driver = DRIVER.get_or_init(build).as_ref().map_err(failed)?;
+                let driver = Self::ns3().map_err(failed)?;
                 let bottleneck = bottleneck(cell)?;
                 Ok(of_measured(cell, &driver.run(&bottleneck, PATIENCE).map_err(failed)?))
             }

@@ -13,6 +13,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
+use tributary_bench::Stacks;
 use tributary_cli::output;
 use tributary_lab::World;
 use tributary_lab::reproduce::{Outcome, Paper, Selection, Settings, papers};
@@ -25,7 +26,8 @@ const OWS: &str = "ows";
 
 /// Every paper: fbdt, avira, cotag, decision-engine, handoff, ows, and the simulator's own validation.
 ///
-/// Writes each paper's report, and a table of all verdicts, into the directory. Papers without runs in the world are left out.
+/// Writes each paper's report, and a table of all verdicts, into the directory. Papers without runs in the world are left out, and
+/// so is the comparison with ns-3 where ns-3 is absent.
 /// A paper that cannot be run does not stop the others; the exit code is then 1.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -56,6 +58,9 @@ pub(crate) struct AllArguments {
     json: bool,
 }
 
+/// The paper that compares with another simulator.
+const NS3: &str = "simulator-ns3";
+
 /// A paper's result, or why there is none.
 struct Line {
     paper: &'static str,
@@ -70,7 +75,7 @@ pub(crate) fn run(arguments: &AllArguments) -> Result<ExitCode> {
     }
     output::directory(&arguments.out)?;
     let names: Vec<&'static str> =
-        papers().chain([OWS]).filter(|name| runs_in(name, world, arguments)).collect();
+        papers().chain([OWS]).filter(|name| runs_in(name, world, arguments) && has_program(name)).collect();
     let began = Instant::now();
     let minutes = arguments.minutes.or(arguments.quick.then_some(QUICK));
     let whole = minutes.map(|minutes| Duration::from_secs(60 * minutes));
@@ -102,6 +107,12 @@ pub(crate) fn run(arguments: &AllArguments) -> Result<ExitCode> {
 fn runs_in(paper: &str, world: World, arguments: &AllArguments) -> bool {
     let selection = Selection { world, quick: arguments.quick, ..Selection::default() };
     paper == OWS || Paper::find(paper).is_ok_and(|paper| paper.cells(&selection).is_ok())
+}
+
+/// Whether the other simulator that a paper compares with is here; else says what is missing.
+fn has_program(paper: &str) -> bool {
+    let left_out = |missing: &&str| eprintln!("{paper} is left out: {missing}");
+    paper != NS3 || Stacks::ns3().inspect_err(left_out).is_ok()
 }
 
 fn one(name: &str, arguments: &AllArguments, limit: Option<Duration>) -> Result<Outcome> {
