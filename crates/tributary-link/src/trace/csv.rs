@@ -47,6 +47,13 @@ impl Trace {
             }
             rows.push(Row { line, cells: vec![cells[1].clone(), cells[0].clone()] });
         }
+        if let Some(last) = rows.last().filter(|row| !text.ends_with(['\n', '\r']) && row.cells[0].is_empty())
+        {
+            return refuse(
+                last.line,
+                "the last line ends before its rate: the file was cut short; remove the line",
+            );
+        }
         Self::of_rows(rows, &table)
     }
 }

@@ -45,6 +45,14 @@ fn units_in_the_heading_of_a_csv_are_used() {
     assert!(error.line == 1 && error.problem.contains("`pps`"), "{error}");
 }
 
+#[test]
+fn a_csv_that_was_cut_short_is_refused() {
+    let error = Trace::parse_csv("seconds,mbit/s\n0,4\n1,2\n2,").unwrap_err();
+    assert!(error.line == 4 && error.problem.contains("cut short"), "{error}");
+    assert!(Trace::parse_csv("0,4\n1,2\n2,\n").is_ok(), "a rate that is missing");
+    assert!(Trace::parse_csv("0,4\n1,2").is_ok(), "only the end of the line is missing");
+}
+
 /// The spans of the short form.
 fn csv(text: &str) -> Vec<(u64, u64)> {
     let trace = Trace::parse_csv(text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
