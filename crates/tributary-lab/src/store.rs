@@ -182,6 +182,11 @@ impl<R: Finished> Store<R> {
         Ok(())
     }
 
+    /// All finished cells.
+    pub fn rows(&self) -> impl Iterator<Item = &R> {
+        self.rows.values()
+    }
+
     /// The finished cell with this key.
     #[must_use]
     pub fn row(&self, key: &str) -> Option<&R> {

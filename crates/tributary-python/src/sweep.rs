@@ -34,6 +34,9 @@ use tributary_report::Interval;
 ///     One row per metric and group of runs that differ only in their seed: mean and 95 % interval.
 /// cells, before, now, failed, left_out : int
 ///     Runs of this shard; of them finished earlier, finished now, without a result, not begun.
+/// outdated : int
+///     Runs of this shard that had been finished by another version of the models, or with other contents of a file or of the
+///     scheduler's class; they were not used.
 /// planned : int
 ///     Runs of the whole plan.
 #[pyclass(frozen, get_all, module = "tributary")]
@@ -47,21 +50,23 @@ pub(crate) struct Sweep {
     now: usize,
     failed: usize,
     left_out: usize,
+    outdated: usize,
 }
 
 #[pymethods]
 impl Sweep {
     fn __repr__(&self) -> String {
-        let Self { planned, cells, before, now, failed, left_out, .. } = self;
+        let Self { planned, cells, before, now, failed, left_out, outdated, .. } = self;
+        let outdated = if *outdated > 0 { format!(", {outdated} outdated") } else { String::new() };
         format!(
-            "Sweep({planned} runs planned, {cells} in this shard: {before} before, {now} now, {failed} failed, {left_out} left out)"
+            "Sweep({planned} runs planned, {cells} in this shard: {before} before, {now} now, {failed} failed, {left_out} left out{outdated})"
         )
     }
 }
 
 impl Sweep {
     fn new(py: Python<'_>, outcome: &Outcome) -> PyResult<Self> {
-        let Tally { cells, before, now, failed, left_out } = outcome.tally;
+        let Tally { cells, before, now, failed, left_out, outdated } = outcome.tally;
         Ok(Self {
             runs: Py::new(py, Table::from(tables::runs(outcome)))?,
             spreads: Py::new(py, Table::from(tables::spreads(outcome)))?,
@@ -71,6 +76,7 @@ impl Sweep {
             now,
             failed,
             left_out,
+            outdated,
         })
     }
 }

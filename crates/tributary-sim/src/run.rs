@@ -61,8 +61,8 @@ const RIVALS_VERSION: u32 = 14;
 #[must_use]
 pub fn model_version(transport: &str) -> u32 {
     // A session's scheduler may be the caller's own, which is in no registry.
-    let session = transport.starts_with("session/")
-        || matches!(transport.parse(), Ok(TransportName::Session { .. }));
+    let session =
+        transport.starts_with("session/") || matches!(transport.parse(), Ok(TransportName::Session { .. }));
     // MPTCP with the session's scheduler, and names of an experiment's own.
     let ours = transport.contains(tributary_proto::transport::SESSION_DEFAULT);
     if session || ours { MODEL_VERSION } else { RIVALS_VERSION }

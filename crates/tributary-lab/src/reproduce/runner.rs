@@ -169,7 +169,9 @@ pub fn measure(
     let limit = settings.limit.into_iter().chain(quick).min();
     let jobs = if world == World::Emu { NonZeroUsize::new(1) } else { settings.jobs };
     let effort = Effort { jobs, limit, shard: settings.shard, stop: settings.stop.clone() };
+    let outdated = outdated(&tasks, &store, settings.shard);
     let tally = execute((&tasks, |task| &task.key), one, &mut store, effort, progress)?;
+    let tally = Tally { outdated, ..tally };
     // Cells with other labels may have the same settings, and so the same run.
     let labelled = |task: &Task<'_>| {
         let (labels, seed) = (task.cell.labels.clone(), task.cell.seed);
@@ -186,6 +188,14 @@ pub fn measure(
     let name = format!("{}-{world}", paper.name);
     let reproduction = Reproduction { name, claims: Vec::new(), run: info };
     Ok(Outcome { reproduction, samples, planned, first, cells: cells.len(), tally, world, metrics })
+}
+
+/// The number of a shard's runs that the store has with the same labels and seed, but not with their keys.
+fn outdated(tasks: &[Task<'_>], store: &Store<Sample>, shard: Shard) -> usize {
+    let stored: BTreeSet<(&Labels, u64)> = store.rows().map(|row| (&row.labels, row.seed)).collect();
+    let own = tasks.iter().enumerate().filter(|(place, _)| shard.has(*place)).map(|(_, task)| task);
+    let absent = own.filter(|task| store.row(&task.key).is_none());
+    absent.filter(|task| stored.contains(&(&task.cell.labels, task.cell.seed))).count()
 }
 
 /// Upper bound of the wall time of a choice's emulated runs. Simulated runs count as zero, because their time depends

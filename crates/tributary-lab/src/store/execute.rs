@@ -22,6 +22,9 @@ pub struct Tally {
     pub failed: usize,
     /// Cells not started because the time was up.
     pub left_out: usize,
+    /// Cells that the store has only as others made them: another version of the models, or other contents of a file or a class. They
+    /// are not used.
+    pub outdated: usize,
 }
 
 /// Options of a run.

@@ -145,6 +145,12 @@ pub fn text(outcome: &Outcome) -> String {
         tally.now,
         tally.failed
     ));
+    if tally.outdated > 0 {
+        out.push_str(&format!(
+            "\n{} runs had been finished by another version of the models, or with other contents of a file; they were made again",
+            tally.outdated
+        ));
+    }
     for (sample, failure) in samples.iter().filter_map(|s| Some((s, s.failure.as_ref()?))).take(10) {
         out.push_str(&format!("\n{}: {failure}", sample.title()));
     }

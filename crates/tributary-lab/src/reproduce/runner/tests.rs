@@ -224,3 +224,24 @@ fn a_scale_that_is_no_multiple_of_the_scenario_files_is_refused_with_the_smalles
         assert!(refused.to_string().ends_with("a whole multiple of 0.1, up to 100"), "{refused}");
     }
 }
+
+#[test]
+fn finished_runs_of_another_version_are_counted_and_made_again() {
+    let plan = "name = \"plan\"\n[[matrix]]\nworld = \"sim\"\nscenarios = [\"los\"]\ntransports = [\"wifi\"]\nseeds = 2\nseconds = 2\n";
+    let paper = Paper::parse(plan, "plan.toml").expect("a valid plan");
+    let directory = tempfile::tempdir().expect("a directory");
+    let settings = Settings {
+        resume: true,
+        ..settings(directory.path(), Selection { world: World::Sim, ..Selection::default() })
+    };
+    let tally = || measure(&paper, &EXPERIMENTS, &settings, &mut |_, _| ()).expect("it is possible").tally;
+    let first = tally();
+    assert_eq!((first.now, first.before, first.outdated), (2, 0, 0));
+    let stored = directory.path().join("plan-sim-cells/cells.jsonl");
+    let text = std::fs::read_to_string(&stored).expect("finished runs");
+    // Another version of the models gives other keys.
+    std::fs::write(&stored, text.replace("\"key\":\"", "\"key\":\"f")).expect("a file");
+    let again = tally();
+    assert_eq!((again.now, again.before, again.outdated), (2, 0, 2));
+    assert_eq!(tally().outdated, 0, "they are finished now");
+}
