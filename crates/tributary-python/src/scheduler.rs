@@ -230,7 +230,7 @@ impl Own {
             age_s: view.oldest_sent.map(|at| now.saturating_since(at).as_secs_f64()),
         });
         let views = PyTuple::new(py, views.map(|view| Py::new(py, view)).collect::<PyResult<Vec<_>>>()?)?;
-        let fresh = if method == REINJECT { &[] } else { &self.fresh[..] };
+        let fresh: &[u64] = if method == REINJECT { &[] } else { &self.fresh[..] };
         let window = Py::new(py, Self::see(fresh, now, window, subflows))?;
         self.object.bind(py).call_method1(method, (now.as_secs_f64(), window, views))
     }
