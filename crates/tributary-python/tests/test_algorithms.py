@@ -111,7 +111,10 @@ def test_an_exception_of_a_scheduler_has_its_traceback_and_the_seed(transport):
         def assign(self, now, window, subflows):
             raise ZeroDivisionError("of my own")
 
-    runs = [tributary.Run("los", transport="fbdt", seconds=2), tributary.Run("los", transport=transport, scheduler=Raises, seconds=2, seed=42)]
+    runs = [
+        tributary.Run("los", transport="fbdt", seconds=2),
+        tributary.Run("los", transport=transport, scheduler=Raises, seconds=2, seed=42),
+    ]
     with pytest.raises(ZeroDivisionError, match="of my own") as caught:
         tributary.run_all(runs)
     text = "".join(traceback.format_exception(caught.value))

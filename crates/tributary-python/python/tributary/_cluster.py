@@ -127,8 +127,8 @@ def compare(
     workload : {'bulk', 'tiles', 'dash', 'messages', 'objects'}, optional
         What is sent; default ``bulk``.
     scheduler : type[Scheduler], optional
-        A class of your own, ranked beside the others as the transports ``mptcp/own`` and ``session/own``, or as the one of them that `transports`
-        has; not with ``tiles``.
+        A class of your own, ranked beside the others as the transports ``mptcp/own`` and ``session/own``, or as the one of them that
+        `transports` has; not with ``tiles``.
     seeds : int, optional
         Seeds of every transport, 2 to 999; default 10.
     seconds : int, optional

@@ -1,8 +1,8 @@
 """Measures the package: ``python -m tributary.measure --program target/release/tributary-lab [--page docs/guide/python.md]``.
 
-Five ratios, each of times taken in turn: a sweep by the package and by the program, a scheduler in Python and the same in Rust (in MPTCP and
-in a session), and sweeps on a cluster of two workers and of one, with schedulers in Rust and in Python. For each ratio its median over the rounds, an interval and a verdict on its bound. With ``--page``
-the table is written beside the page.
+Five ratios, each of times taken in turn: a sweep by the package and by the program, a scheduler in Python and the same in Rust (in MPTCP
+and in a session), and sweeps on a cluster of two workers and of one, with schedulers in Rust and in Python. For each ratio its median over
+the rounds, an interval and a verdict on its bound. With ``--page`` the table is written beside the page.
 """
 
 from __future__ import annotations
