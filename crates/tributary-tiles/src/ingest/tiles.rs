@@ -46,12 +46,11 @@ pub(super) fn make(job: &Job<'_>, gop: usize, rows: &[usize]) -> Result<(), Inge
     let columns = recipe.grid.columns();
     let numbers: Vec<usize> = rows.iter().flat_map(|row| row * columns..(row + 1) * columns).collect();
     let band = Band { job, gop, originals: originals(job, gop, &numbers)?, numbers };
-    let (mut codecs, mut sums) = (Vec::new(), vec![Sums::new(); rows.len()]);
+    let mut sums = vec![Sums::new(); rows.len()];
     let none = TileCells { bytes: Vec::new(), mse: Vec::new(), freeze_mse: 0.0, black_mse: 0.0 };
     let mut cells = vec![none; band.numbers.len()];
-    for qp in &recipe.qps {
-        codecs.push(band.at(*qp, &mut cells, &mut sums)?);
-    }
+    let (codecs, written) = band.encode(&mut cells, &mut sums)?;
+    band.measure(written, &mut cells)?;
     // Last, because by then another thread has probably decoded the previous GoP.
     band.conceal(&mut cells)?;
     for (row, sums) in rows.iter().zip(sums) {
@@ -124,21 +123,44 @@ impl Band<'_> {
         Ok(())
     }
 
-    /// Encodes all tiles at `qp`, writes them, decodes the result, and adds sizes and errors; returns the
-    /// codec.
-    fn at(&self, qp: u8, cells: &mut [TileCells], sums: &mut [Sums]) -> Result<String, IngestError> {
-        let (gop, Job { recipe, work, meter, .. }) = (self.gop, self.job);
-        let size = recipe.tile_size();
+    /// Encodes all tiles at every QP, writes them and adds their sizes; returns the codec of each QP, and everything that was
+    /// written as one byte stream, all tiles of a QP after those of the one before.
+    fn encode(
+        &self,
+        cells: &mut [TileCells],
+        sums: &mut [Sums],
+    ) -> Result<(Vec<String>, Vec<u8>), IngestError> {
+        let Job { recipe, work, meter, .. } = self.job;
+        let scratch = work.scratch()?;
         let pictures = self.originals.iter().flatten();
-        let streams = recipe.encoder().encode(size, (qp, self.numbers.len()), |input| {
-            pictures.into_iter().try_for_each(|picture| {
-                meter.tick(1)?;
-                input.write_all(picture.samples())
-            })
-        })?;
+        let settings = (&recipe.qps[..], self.numbers.len());
+        let qualities =
+            recipe.encoder().encode_all(recipe.tile_size(), settings, scratch.path(), |input| {
+                pictures.into_iter().try_for_each(|picture| {
+                    meter.tick(recipe.qps.len())?;
+                    input.write_all(picture.samples())
+                })
+            })?;
+        let (mut codecs, mut written) = (Vec::new(), Vec::new());
+        for (qp, streams) in recipe.qps.iter().zip(qualities) {
+            codecs.push(self.write((*qp, &streams), cells, sums, &mut written)?);
+        }
+        Ok((codecs, written))
+    }
+
+    /// Writes the streams of all tiles at `qp`; returns the codec.
+    fn write(
+        &self,
+        (qp, streams): (u8, &[Vec<u8>]),
+        cells: &mut [TileCells],
+        sums: &mut [Sums],
+        written: &mut Vec<u8>,
+    ) -> Result<String, IngestError> {
+        let (gop, Job { recipe, work, .. }) = (self.gop, self.job);
+        let size = recipe.tile_size();
         let timing = Timing::of(recipe.rate);
         let before = (gop * recipe.pictures_per_gop) as u64;
-        let (mut written, mut codec) = (Vec::new(), String::new());
+        let mut codec = String::new();
         for (at, stream) in streams.iter().enumerate() {
             let parameters = Parameters::of(stream)?;
             codec = parameters.codec();
@@ -151,25 +173,26 @@ impl Band<'_> {
             let container = |source| DecodeError::Container { tile: at, source };
             written.extend(mp4::to_annex_b(&init, &segment).map_err(container)?);
         }
-        self.measure(written, cells)?;
         Ok(codec)
     }
 
-    /// Decodes all tiles, one after the other, and adds the error of each.
+    /// Decodes all tiles at every QP, one after the other in one process, and adds the error of each.
     fn measure(&self, written: Vec<u8>, cells: &mut [TileCells]) -> Result<(), IngestError> {
         let (width, height) = self.job.recipe.tile_size();
         let mut shown = Pictures::of_stream(written, (width, height))?;
         let mut picture = Picture::black(width, height).map_err(DecodeError::Size)?;
-        for (originals, cell) in self.originals.iter().zip(cells) {
-            let mut sum = 0.0;
-            for original in originals {
-                self.job.meter.tick(1)?;
-                if !shown.read_into(&mut picture)? {
-                    return Err(DecodeError::Cut.into());
+        for _ in &self.job.recipe.qps {
+            for (originals, cell) in self.originals.iter().zip(&mut *cells) {
+                let mut sum = 0.0;
+                for original in originals {
+                    self.job.meter.tick(1)?;
+                    if !shown.read_into(&mut picture)? {
+                        return Err(DecodeError::Cut.into());
+                    }
+                    sum += mse(&original.luma(), &picture.luma()).map_err(DecodeError::Size)?;
                 }
-                sum += mse(&original.luma(), &picture.luma()).map_err(DecodeError::Size)?;
+                cell.mse.push(sum / originals.len() as f64);
             }
-            cell.mse.push(sum / originals.len() as f64);
         }
         if shown.read_into(&mut picture)? {
             let (tile, reason) = (self.numbers.len() - 1, "more pictures come out than went in".to_owned());

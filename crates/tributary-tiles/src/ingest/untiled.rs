@@ -13,7 +13,7 @@ use super::Job;
 use super::work::Work;
 use crate::decode::{DecodeError, Pictures};
 use crate::mp4::{Timing, media_segment};
-use crate::program::{self, name_of};
+use crate::program;
 
 /// The record of one GoP, one number per QP.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,17 +36,10 @@ pub(super) fn is_made(work: &Work, gop: usize) -> bool {
 pub(super) fn make(job: &Job<'_>, gop: usize) -> Result<(), IngestError> {
     let Job { recipe, work, .. } = job;
     let scratch = work.scratch()?;
-    let name = |qp: &u8| scratch.path().join(format!("{qp}.h264"));
     let mut command = Command::new("ffmpeg");
     command.args(["-nostdin", "-v", "error", "-protocol_whitelist", "file,pipe", "-threads", "1"]);
     command.args(["-r", &recipe.rate.to_string(), "-f", "h264", "-i", "pipe:0"]);
-    let encoder = recipe.encoder();
-    for qp in &recipe.qps {
-        command
-            .args(["-map", "0:v:0", "-fps_mode", "passthrough"])
-            .args(encoder.arguments(*qp))
-            .arg(name_of(&name(qp)));
-    }
+    let outputs = recipe.encoder().outputs(&mut command, &recipe.qps, scratch.path());
     let source = job.reference_bytes(gop)?;
     program::run_fed("ffmpeg", program::apart(&mut command), |input| {
         for part in source.chunks(1 << 16) {
@@ -58,8 +51,7 @@ pub(super) fn make(job: &Job<'_>, gop: usize) -> Result<(), IngestError> {
     job.meter.tick(0)?;
     let mut bytes = Vec::new();
     let mut shown = Vec::new();
-    for qp in &recipe.qps {
-        let path = name(qp);
+    for path in outputs {
         let stream = std::fs::read(&path).map_err(|source| IngestError::Unreadable { path, source })?;
         bytes.push(media_segment(&stream, (1, 0), Timing::of(recipe.rate))?.len() as u64);
         shown.push(Pictures::of_stream(stream, recipe.size)?);
