@@ -37,7 +37,8 @@ try {
   await page.addInitScript(listen);
   await page.goto(url);
   await above(page, 'pictures', 0);
-  console.log(`first picture after ${await number(page, 'first-picture-ms')} ms`);
+  await above(page, 'playsMs', 0);
+  console.log(`first picture after ${await number(page, 'first-picture-ms')} ms, moving after ${await number(page, 'plays-ms')} ms`);
   await shows(page, expected(tiles, 256, 128));
 
   // The browser plays no sound before a click or a key; then it is the source's, until the button, reached by keys, mutes it.

@@ -67,12 +67,12 @@ export class Decoders {
     this.#failed = failed;
   }
 
-  /** Takes the tiles of a slot. */
-  show(slot: number, tiles: { tile: number; init: Uint8Array; segment: Uint8Array }[], now: number): Show {
+  /** Takes the tiles of a slot, or only so many of their pictures. */
+  show(slot: number, tiles: { tile: number; init: Uint8Array; segment: Uint8Array }[], now: number, most = Infinity): Show {
     const jobs: Job[] = [];
     for (const { tile, init, segment } of tiles) {
       try {
-        const job = { tile, configuration: configuration(init), pictures: pictures(segment) };
+        const job = { tile, configuration: configuration(init), pictures: pictures(segment).slice(0, most) };
         const state = { fed: 0, returned: 0, progress: now, frames: [], worker: undefined, over: false };
         jobs.push({ ...job, ...state });
         this.counters.jobs += 1;

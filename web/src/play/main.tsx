@@ -67,12 +67,15 @@ function Radios() {
   );
 }
 
+const seconds = (ms: number | undefined) => (ms === undefined ? "–" : `${(ms / 1000).toFixed(2)} s`);
+
 function Panel({ player, sound, look }: { player: Player; sound: Sound; look: Orientation }) {
   const { counters } = player.decoders;
   const { slot, video } = player;
   const facts: [string, string | number][] = [
     ["looking at", `${Math.round(look.yaw)}° right, ${Math.round(look.pitch)}° up`],
-    ["first picture after", player.firstPictureMs === undefined ? "–" : `${(player.firstPictureMs / 1000).toFixed(2)} s`],
+    ["first picture after", seconds(player.firstPictureMs)],
+    ["moving after", seconds(player.playsMs)],
     ["pictures shown", player.pictures],
     ["tiles after their time", late],
     ["pictures decoded too late", counters.tooLate],
@@ -245,6 +248,7 @@ function start(page: HTMLElement) {
         slot: slot?.slot ?? "",
         pictures: player.pictures,
         firstPictureMs: Math.round(player.firstPictureMs ?? 0),
+        playsMs: Math.round(player.playsMs ?? 0),
         middleQuality: slot?.tiles[player.inView(orientation)] ?? "",
         yaw: orientation.yaw,
         decoded: player.decoders.counters.decoded,

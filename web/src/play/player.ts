@@ -1,10 +1,10 @@
 // Shows slots at their time: the program's player says when a slot begins and which of its tiles were in time; they are decoded
-// and put on the sphere.
+// and put on the sphere. Before the first one begins, the first picture of each of its tiles is shown as soon as it is decoded.
 
 import { Decoders, type Show } from "./decoders";
 import type { News, Slot, Tile, Video } from "./feed";
 import { type Orientation, nearness } from "./look";
-import { Panorama, type Sphere } from "./sphere";
+import type { Panorama, Sphere } from "./sphere";
 
 /** What is shown is this much behind the program's playing time, in which the first pictures of a slot are decoded. */
 const DELAY_MS = 200;
@@ -12,6 +12,8 @@ const DELAY_MS = 200;
 const SLOTS_AHEAD = 3;
 /** The clocks of page and program drift by less than this share. */
 const DRIFT = 0.05;
+/** Places across a field of view, as parts of it from its middle. */
+const FIELD = [-0.45, -0.225, 0, 0.225, 0.45];
 
 export class Player {
   video: Video | undefined;
@@ -21,12 +23,16 @@ export class Player {
   begun: Slot | undefined;
   /** Pictures of the panorama that were shown. */
   pictures = 0;
+  /** When the first picture filled the view, and when the second one followed: milliseconds since the page was opened. */
   firstPictureMs: number | undefined;
+  playsMs: number | undefined;
   readonly decoders: Decoders;
   #panorama: Panorama | undefined;
   #middles: [number, number, number][] = [];
   #tiles = new Map<number, Map<number, Tile>>();
   #shows: { slot: Slot; show: Show }[] = [];
+  /** The first pictures of the first slot's tiles, and the places that show one. */
+  #first: { show: Show; shown: Set<number> } | undefined;
   #origin: number | undefined;
   readonly #sphere: Sphere;
   readonly #failed: (tile: number, cause: string) => void;
@@ -40,7 +46,7 @@ export class Player {
   take(message: News | Tile, now: number) {
     if (message.news === "video") this.#begin(message);
     else if (message.news === "slot") this.#slot(message, now);
-    else if (message.news === "tile") this.#tile(message);
+    else if (message.news === "tile") this.#tile(message, now);
   }
 
   #begin(video: Video) {
@@ -50,6 +56,7 @@ export class Player {
       throw new Error(`the panorama has ${longest} pixels in a row, and this browser's WebGL at most ${this.#sphere.longest}`);
     }
     this.#shows.splice(0).forEach(({ show }) => this.decoders.end(show));
+    this.#endFirst();
     this.#tiles.clear();
     this.#origin = undefined;
     this.begun = undefined;
@@ -58,19 +65,32 @@ export class Player {
     this.video = video;
     // After a loss of the connection the last picture stays until there is a new one.
     if (same) return;
-    this.#panorama = new Panorama(video);
-    this.#sphere.set(video, this.#panorama);
+    this.#panorama = this.#sphere.set(video);
     this.#middles = Array.from({ length: video.columns * video.rows }, (_, tile) => middle(video, tile));
   }
 
-  #tile(tile: Tile) {
-    const next = this.begun === undefined ? 0 : this.begun.slot + 1;
+  #tile(tile: Tile, now: number) {
+    // A page may come in the middle of a viewing.
+    const next = this.begun === undefined ? Math.min(tile.slot, ...this.#tiles.keys()) : this.begun.slot + 1;
     // The program's player has shown the slot without it.
     if (!tile.inTime || tile.slot < next || tile.slot > next + SLOTS_AHEAD) return;
     const tiles = this.#tiles.get(tile.slot) ?? new Map<number, Tile>();
     this.#tiles.set(tile.slot, tiles);
     const other = tiles.get(tile.tile);
-    if (other === undefined || tile.quality < other.quality) tiles.set(tile.tile, tile);
+    if (other !== undefined && other.quality <= tile.quality) return;
+    tiles.set(tile.tile, tile);
+    if (this.pictures > 0 || this.begun !== undefined) return;
+    this.#first ??= { show: this.decoders.show(tile.slot, [], now), shown: new Set() };
+    if (tile.slot === this.#first.show.slot) this.#first.show.jobs.push(...this.decoders.show(tile.slot, [tile], now, 1).jobs);
+  }
+
+  #endFirst() {
+    if (this.#first === undefined) return;
+    const { show } = this.#first;
+    // They are decoded with the others of their slot; there was no lack of decoders.
+    for (const job of show.jobs) if (job.fed === 0) job.over = true;
+    this.decoders.end(show);
+    this.#first = undefined;
   }
 
   #slot(slot: Slot, now: number) {
@@ -78,6 +98,7 @@ export class Player {
     // The message that took the shortest time says it best.
     this.#origin = Math.min(origin, (this.#origin ?? origin) + DRIFT * 1000 * (this.video?.gop_s ?? 1));
     this.begun = slot;
+    this.#endFirst();
     const tiles = this.#tiles.get(slot.slot);
     for (const before of this.#tiles.keys()) if (before <= slot.slot) this.#tiles.delete(before);
     const show = this.decoders.show(slot.slot, [...(tiles?.values() ?? [])], now);
@@ -104,27 +125,57 @@ export class Player {
       this.decoders.end(this.#shows.shift()!.show);
     }
     for (const { show } of this.#shows) this.decoders.turn(show, this.#due(show, now), now, order);
+    if (this.#first !== undefined) this.decoders.turn(this.#first.show, 0, now, order);
     this.decoders.turned(now);
     const present = this.#shows[0];
     const panorama = this.#panorama;
-    if (present === undefined || panorama === undefined || panorama.copying) return;
+    if (panorama === undefined || panorama.copying) return;
+    if (this.#first !== undefined) void this.#showFirst(this.#first, panorama, look);
+    if (present === undefined) return;
     const due = this.#due(present.show, now);
     if (due < 0) return;
     this.slot = present.slot;
-    const ready = present.show.jobs.flatMap((job) => {
-      const frame = this.decoders.take(job, due);
+    const ready = this.#ready(present.show, due);
+    if (ready.length === 0) return;
+    void panorama.paste(ready, this.#failed).then(() => this.#count());
+  }
+
+  #ready(show: Show, at: number) {
+    return show.jobs.flatMap((job) => {
+      const frame = this.decoders.take(job, at);
       return frame === undefined ? [] : [{ tile: job.tile, frame }];
     });
+  }
+
+  async #showFirst({ show, shown }: { show: Show; shown: Set<number> }, panorama: Panorama, look: Orientation) {
+    const ready = this.#ready(show, 0);
     if (ready.length === 0) return;
+    await panorama.paste(ready, this.#failed);
+    for (const { tile } of ready) shown.add(tile);
+    // Less than a full view is no picture.
+    if (this.pictures === 0 && this.#inField(look).every((tile) => shown.has(tile))) this.#count();
+  }
+
+  #count() {
     this.pictures += 1;
-    this.firstPictureMs ??= now;
-    void panorama.paste(ready, this.#failed);
+    const now = performance.now();
+    if (this.firstPictureMs === undefined) this.firstPictureMs = now;
+    else this.playsMs ??= now;
   }
 
   /** The tile in the middle of the view; the left eye's of two. */
   inView(look: Orientation): number {
     const near = this.#middles.map((place) => nearness(look, place));
     return near.indexOf(Math.max(...near));
+  }
+
+  /** The tiles in the field of view, about: those whose middles are nearest to its directions. */
+  #inField(look: Orientation): number[] {
+    const [across, upwards] = this.video?.field ?? [0, 0];
+    const directions = FIELD.flatMap((right) =>
+      FIELD.map((up) => ({ ...look, yaw: look.yaw + right * across, pitch: Math.max(-90, Math.min(90, look.pitch + up * upwards)) })),
+    );
+    return [...new Set(directions.map((direction) => this.inView(direction)))];
   }
 }
 

@@ -72,6 +72,8 @@ export class Panorama {
   readonly #columns: number;
   /** Whether samples are being copied, in which time they are neither shown nor changed otherwise. */
   copying = false;
+  /** Number of times that it has changed. */
+  changes = 0;
 
   constructor(video: Video) {
     const { width, height } = video;
@@ -112,6 +114,7 @@ export class Panorama {
       }),
     );
     this.copying = false;
+    this.changes += 1;
     for (const plane of this.planes) plane.texture.needsUpdate = true;
   }
 
@@ -160,6 +163,8 @@ export class Panorama {
 
 /** What is drawn for each eye is in a layer of three.js's own for it. */
 const LEFT_EYE = 1;
+/** A picture that does not change is drawn again after this time, whatever became of the last one. */
+const AGAIN_MS = 1000;
 
 /** Draws the sphere on a canvas, or in a headset. */
 export class Sphere {
@@ -168,6 +173,8 @@ export class Sphere {
   readonly #camera = new PerspectiveCamera(90, 1, 0.1, 10);
   #shown: { panorama: Panorama; meshes: Mesh<SphereGeometry, ShaderMaterial>[] } | undefined;
   #field: [number, number] = [110, 90];
+  /** What was drawn last, and when. */
+  #drawn = { what: "", at: -Infinity };
   /** By how much the sphere is turned around a headset, degrees to the left. */
   heading = 0;
 
@@ -206,7 +213,9 @@ export class Sphere {
     return this.#renderer.capabilities.maxTextureSize;
   }
 
-  set(video: Video, panorama: Panorama) {
+  /** Shows a panorama of this kind, black at first. */
+  set(video: Video): Panorama {
+    const panorama = new Panorama(video);
     this.#field = video.field;
     for (const { geometry, material } of this.#shown?.meshes ?? []) {
       geometry.dispose();
@@ -228,14 +237,17 @@ export class Sphere {
     });
     this.#scene.add(...meshes);
     this.#shown = { panorama, meshes };
+    this.#drawn.what = "";
+    return panorama;
   }
 
-  /** Draws what a viewer sees who looks there, degrees. */
+  /** Draws what a viewer sees who looks there, degrees, if it is not what was drawn last: a browser without a GPU needs its processor to decode. */
   draw({ yaw, pitch, roll }: { yaw: number; pitch: number; roll: number }) {
     const radians = Math.PI / 180;
     if (this.#renderer.xr.isPresenting) {
       this.#scene.rotation.y = this.heading * radians;
       this.#renderer.render(this.#scene, this.#camera);
+      this.#drawn.what = "";
       return;
     }
     this.#scene.rotation.y = 0;
@@ -243,6 +255,9 @@ export class Sphere {
     const scale = Math.min(devicePixelRatio, 2);
     const [width, height] = [canvas.clientWidth * scale, canvas.clientHeight * scale].map(Math.round) as [number, number];
     if (width === 0 || height === 0) return;
+    const [what, now] = [[yaw, pitch, roll, width, height, this.#shown?.panorama.changes].join(" "), performance.now()];
+    if (what === this.#drawn.what && now - this.#drawn.at < AGAIN_MS) return;
+    this.#drawn = { what, at: now };
     if (canvas.width !== width || canvas.height !== height) this.#renderer.setSize(width, height, false);
     // Within the field for which the player plans, whatever the window's shape.
     const half = (degrees: number) => Math.tan((degrees * Math.PI) / 360);

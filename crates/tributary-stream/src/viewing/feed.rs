@@ -5,9 +5,11 @@
 //! JSON has kind 1. A tile has kind 2: slot (four bytes), tile (two; 65535 for the slot's sound), quality, 1 if it was in time,
 //! length of the initialisation segment (four), that segment, the media segment. `web/src/play/feed.ts` reads them.
 //!
-//! A page that reads too slowly loses messages, and is told how many. Not here: the page's connection, and decoding.
+//! A page that comes later first gets the tiles of the slot that is shown and of those after it, so that it need not wait for the next
+//! slot. A page that reads too slowly loses messages, and is told how many. Not here: the page's connection, and decoding.
 
-use std::collections::BTreeMap;
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -15,6 +17,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::watch;
+use tokio::time::Instant as Clock;
 use tributary_net::proxy::PathSnapshot;
 use tributary_video::projection::Projection;
 use tributary_video::sphere::Orientation;
@@ -89,7 +92,7 @@ impl<'a> VideoNews<'a> {
 }
 
 /// What is known of a slot when it begins.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct SlotNews {
     pub slot: u32,
     /// The playing time of this message, seconds.
@@ -179,8 +182,8 @@ struct Inner {
     /// What a page that comes later needs first. Locked while a message is sent, so that such a page misses none.
     present: Mutex<Present>,
     head: watch::Sender<Option<Orientation>>,
-    /// Changes whenever a page comes.
-    pages: watch::Sender<()>,
+    /// Changes whenever a page comes, or is loaded: when the last one was, until it comes.
+    pages: watch::Sender<Option<Clock>>,
 }
 
 #[derive(Debug, Default)]
@@ -188,6 +191,10 @@ struct Present {
     state: Value,
     video: Value,
     slot: Value,
+    /// When `slot` was said.
+    slot_at: Option<Clock>,
+    /// Messages of the tiles in time of the slot that is shown and of those after it, with their slots.
+    tiles: VecDeque<(u32, Bytes)>,
     so_far: SoFar,
     quality: Value,
     radios: Value,
@@ -208,7 +215,7 @@ impl Default for Feed {
             messages: broadcast::Sender::new(WAITING),
             present: Mutex::default(),
             head: watch::Sender::new(None),
-            pages: watch::Sender::new(()),
+            pages: watch::Sender::new(None),
         }));
         feed.say(&News::State { state: "waiting", cause: None });
         feed
@@ -221,10 +228,15 @@ impl Feed {
     pub fn subscribe(&self) -> Subscription {
         let present = self.present();
         let messages = self.0.messages.subscribe();
-        let first = present.greeting();
+        let first = present.greeting(true);
         drop(present);
-        self.0.pages.send_replace(());
+        self.0.pages.send_replace(None);
         Subscription { feed: self.clone(), messages, first }
+    }
+
+    /// A page is being loaded and will soon subscribe. What it shows first can be fetched meanwhile.
+    pub fn expect(&self) {
+        self.0.pages.send_replace(Some(Clock::now()));
     }
 
     /// A page's viewer looks there. Of several pages, the one that moved last counts.
@@ -262,10 +274,11 @@ impl Feed {
         self.0.messages.receiver_count()
     }
 
-    /// Waits until there is a page.
-    pub(super) async fn watched(&self) {
+    /// Waits until there is a page, or one was loaded at most so long ago.
+    pub(super) async fn watched(&self, within: Duration) {
         let mut pages = self.0.pages.subscribe();
-        while self.pages() == 0 {
+        let loaded = |at: &Option<Clock>| at.is_some_and(|at| at.elapsed() < within);
+        while self.pages() == 0 && !loaded(&pages.borrow_and_update()) {
             // The sender is in `self`, so it is not gone.
             let _ = pages.changed().await;
         }
@@ -282,14 +295,21 @@ impl Feed {
         let message = message(&value);
         let mut present = self.present();
         match news {
-            News::State { .. } => present.state = value,
+            News::State { state, .. } => {
+                present.state = value;
+                if *state != "playing" {
+                    present.tiles.clear();
+                }
+            }
             News::Video(_) => {
                 let state = std::mem::take(&mut present.state);
                 *present = Present { state, video: value, ..Present::default() };
             }
             News::Slot(slot) => {
                 present.so_far.add(slot);
-                present.slot = value;
+                (present.slot, present.slot_at) = (value, Some(Clock::now()));
+                let shown = slot.slot;
+                present.tiles.retain(|(slot, _)| *slot >= shown);
             }
             News::Radios { .. } => present.radios = value,
             News::Quality(_) => present.quality = value,
@@ -315,7 +335,11 @@ impl Feed {
         message.put_u32(init.len() as u32);
         message.put_slice(&init);
         message.put_slice(&tile.segment);
-        let _ = self.0.messages.send(message.freeze());
+        let message = message.freeze();
+        if tile.in_time {
+            present.tiles.push_back((tile.slot, message.clone()));
+        }
+        let _ = self.0.messages.send(message);
     }
 
     fn present(&self) -> MutexGuard<'_, Present> {
@@ -324,10 +348,22 @@ impl Feed {
 }
 
 impl Present {
-    fn greeting(&self) -> Vec<Bytes> {
-        // Taken from the end.
-        let known = [&self.radios, &self.slot, &self.video, &self.state];
-        known.into_iter().filter(|value| !value.is_null()).map(message).collect()
+    /// What a page needs first, to be taken from the end: with tiles, or only what is known of them.
+    fn greeting(&self, with_tiles: bool) -> Vec<Bytes> {
+        let mut slot = self.slot.clone();
+        if let (Some(position_s), Some(at)) = (slot["position_s"].as_f64(), self.slot_at) {
+            // It is for the moment at which it is said.
+            slot["position_s"] = (position_s + at.elapsed().as_secs_f64()).into();
+        }
+        let news = |values: [&Value; 2]| {
+            values.into_iter().filter(|value| !value.is_null()).map(message).collect::<Vec<_>>()
+        };
+        let mut greeting = news([&self.radios, &slot]);
+        if with_tiles {
+            greeting.extend(self.tiles.iter().rev().map(|(_, tile)| tile.clone()));
+        }
+        greeting.extend(news([&self.video, &self.state]));
+        greeting
     }
 }
 
@@ -342,7 +378,7 @@ impl Subscription {
                 Ok(message) => return message,
                 Err(RecvError::Lagged(messages)) => {
                     // What it missed may have been the beginning of a viewing.
-                    self.first = self.feed.present().greeting();
+                    self.first = self.feed.present().greeting(false);
                     let skipped = serde_json::to_value(News::Skipped { messages });
                     return message(&skipped.expect("news have text as keys"));
                 }
@@ -370,6 +406,8 @@ fn message(news: &Value) -> Bytes {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::timeout;
+
     use super::*;
 
     fn news(message: &[u8]) -> Value {
@@ -390,10 +428,48 @@ mod tests {
         feed.tile(&arrived(Some(b"init")));
         feed.say(&News::State { state: "playing", cause: None });
         let mut page = feed.subscribe();
-        feed.tile(&arrived(None));
+        feed.tile(&TileArrived { slot: 4, ..arrived(None) });
         assert_eq!(news(&page.next().await)["state"], "playing");
-        assert_eq!(page.next().await[4..], *b"\x02\0\0\0\x03\0\x02\x01\x01\0\0\0\x04initmedia");
+        for slot in [3, 4] {
+            let tile = [b"\x02\0\0\0", &[slot][..], b"\0\x02\x01\x01\0\0\0\x04initmedia"].concat();
+            assert_eq!(page.next().await[4..], tile);
+        }
         assert_eq!(feed.pages(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_that_comes_within_a_slot_gets_its_tiles_before_it_and_the_present_playing_time() {
+        let feed = Feed::default();
+        feed.say(&News::State { state: "playing", cause: None });
+        for slot in 0..1000 {
+            feed.tile(&TileArrived { slot: slot + 1, ..arrived(Some(b"init")) });
+            feed.tile(&TileArrived { slot: slot + 1, in_time: false, ..arrived(None) });
+            feed.say(&News::Slot(SlotNews { slot, position_s: f64::from(slot), ..SlotNews::default() }));
+            assert!(feed.present().tiles.len() <= 2, "those of slots that are over");
+        }
+        tokio::time::advance(Duration::from_millis(250)).await;
+        let mut page = feed.subscribe();
+        assert_eq!(news(&page.next().await)["state"], "playing");
+        for slot in [999_u16, 1000] {
+            assert_eq!(page.next().await[7..9], slot.to_be_bytes());
+        }
+        let slot = news(&page.next().await);
+        assert_eq!((slot["slot"].as_u64(), slot["position_s"].as_f64()), (Some(999), Some(999.25)));
+        assert_eq!(feed.status()["shown"]["position_s"], 999.0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_that_is_loaded_begins_the_viewing_until_it_is_clear_that_it_does_not_come() {
+        let within = Duration::from_secs(5);
+        let feed = Feed::default();
+        feed.expect();
+        feed.watched(within).await;
+        tokio::time::advance(within).await;
+        let waits = async || timeout(Duration::from_secs(1), feed.watched(within)).await.is_err();
+        assert!(waits().await);
+        feed.expect();
+        drop(feed.subscribe());
+        assert!(waits().await, "it came and has gone");
     }
 
     #[tokio::test]
@@ -437,7 +513,6 @@ mod tests {
         let slots = [slot.clone(), slot];
         let news = SlotNews::new(&slots, 1, 1.0, 3).unwrap();
         assert_eq!((&news.tiles, news.bytes, news.late_before), (&vec![2, NOT_IN_TIME, LEFT_OUT], 7, 1));
-        assert!(SlotNews::new(&slots, 2, 2.0, 3).is_none());
         let complete = SlotNews {
             tiles: vec![0, 1, LEFT_OUT],
             sound: Some(false),

@@ -1,6 +1,6 @@
 //! Plays for pages that show the tiles while they arrive and whose viewer moves the head.
 //!
-//! A viewing begins when the first page comes and ends when the last one has been away for a while, so that nobody's data is
+//! A viewing begins when the first page is loaded and ends when the last one has been away for a while, so that nobody's data is
 //! used for nothing. When the connection is lost, another one is opened and a new viewing begins. Measures no quality.
 
 use core::time::Duration;
@@ -43,7 +43,7 @@ pub async fn watch(
     let settings = viewpoint.measure_settings();
     let reference = reference.map(|video| Arc::new(Reference { video, settings }));
     for viewing in 0.. {
-        feed.watched().await;
+        feed.watched(AWAY).await;
         feed.say(&News::State { state: "connecting", cause: None });
         let cause = match one(viewpoint, (config, &reference), (feed, viewing)).await {
             Ok(Outcome::Left) => {

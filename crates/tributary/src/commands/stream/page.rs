@@ -56,7 +56,12 @@ pub(super) async fn run(
 
 async fn answer(path: String, request: Request<Incoming>, feed: Feed) -> Answer {
     match (path.as_str(), request.method()) {
-        ("/", &Method::GET | &Method::HEAD) => site::compressed_page(PAGE),
+        ("/", &Method::GET) => {
+            // While the browser starts the page, the connection is made and the first tiles arrive.
+            feed.expect();
+            site::compressed_page(PAGE)
+        }
+        ("/", &Method::HEAD) => site::compressed_page(PAGE),
         ("/feed", &Method::GET) => site::answer("application/octet-stream", Messages::new(feed.subscribe())),
         ("/look", &Method::POST) => match Limited::new(request.into_body(), MOST_LOOK).collect().await {
             Ok(text) => look(&text.to_bytes(), &feed),
