@@ -37,7 +37,7 @@ export interface Run {
 }
 
 /** Events that are kept: those of the scheduler are thousands a second, and are only counted. */
-const MOST_EVENTS = 20_000;
+export const MOST_EVENTS = 20_000;
 const MOST_LANES = 64;
 const DECISIONS = new Set(["window_loaded", "reinjected", "prioritised"]);
 
@@ -111,7 +111,11 @@ export function parse(log: string): Run {
     const lane = path === undefined ? undefined : laneOf(lanes, session, radio ?? path);
     if (name === "recovery:metrics_updated") {
       const ms = number(fields["smoothed_rtt"]);
-      if (lane !== undefined && ms !== undefined) lane.rtt.push({ at, ms });
+      if (lane !== undefined && ms !== undefined) {
+        lane.rtt.push({ at, ms });
+        // A long run is shown more coarsely.
+        if (lane.rtt.length > MOST_EVENTS) lane.rtt = lane.rtt.filter((_, index) => index % 2 === 1);
+      }
       continue;
     }
     const { radio: _, ...rest } = fields;
@@ -142,6 +146,7 @@ function enter(lane: Lane, at: number, state: string, cause: string | undefined)
   const last = lane.spans.at(-1)!;
   if (last.state === state && last.cause === cause) return;
   last.to = at;
+  if (lane.spans.length >= MOST_EVENTS) return;
   lane.spans.push({ from: at, to: at, state, cause });
 }
 

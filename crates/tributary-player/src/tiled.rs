@@ -14,6 +14,7 @@ mod player;
 mod pusher;
 mod record;
 mod screen;
+mod slots;
 mod wire;
 
 pub use planner::{Planner, Planning, allocator, default_plans};

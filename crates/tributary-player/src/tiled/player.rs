@@ -22,6 +22,7 @@ use super::guard::Guard;
 use super::planner::{Planner, Planning};
 use super::record::{Account, Arrived, End, SlotRecord, TiledRecord};
 use super::screen::Screen;
+use super::slots::Slots;
 use super::wire::{self, Reader, SOUND, TilePart, TiledMessage, Video, WireError};
 use crate::buffer::{PlayBuffer, Underflow};
 use crate::capacity::CapacityMeter;
@@ -47,6 +48,9 @@ pub struct PlayerSettings {
     /// Plans per slot, evenly spaced; 1 is one plan at its beginning. Later plans use the head's new position
     /// and what has arrived, and replace tiles that have not begun to be sent.
     pub plans: u16,
+    /// Slots whose records are kept, the last ones (at least four), for a viewing that may not end: its memory does not grow. `None`: the
+    /// record of the whole viewing.
+    pub kept: Option<u32>,
 }
 
 /// A tile, or the sound of a slot, that arrived completely.
@@ -129,7 +133,7 @@ struct Partial {
 pub struct Player {
     settings: PlayerSettings,
     /// Number of GoPs to play; before the video is known, one per second.
-    slots: u32,
+    to_play: u32,
     planner: Option<Planner>,
     planning: Option<Planning>,
     frames: Frames,
@@ -149,13 +153,18 @@ pub struct Player {
     revision: u16,
     /// Tiles of the present slot that are outstanding.
     outstanding: BTreeSet<(u16, u8)>,
-    /// Tiles of all slots that are outstanding.
+    /// Tiles of all slots in `slots` that are outstanding.
     asked: BTreeSet<(u32, u16, u8)>,
     /// Initialisation segments that have arrived.
     inits: BTreeSet<(u16, u8)>,
     partial: Option<Partial>,
     out: VecDeque<Bytes>,
     tiles: VecDeque<TileArrived>,
+    /// The slots that have been planned.
+    slots: Slots,
+    /// Tiles that arrived completely: in time, and late.
+    arrived: (u64, u64),
+    /// Everything of the viewing's record but its slots.
     record: TiledRecord,
     /// Whether the player has ended the viewing.
     finished: bool,
@@ -168,7 +177,7 @@ impl Player {
         let start = [TiledMessage::Start, TiledMessage::Menus { first: 0, count: 1 + MENUS_AHEAD as u16 }];
         Self {
             settings,
-            slots: settings.seconds.unwrap_or(0),
+            to_play: settings.seconds.unwrap_or(0),
             planner: Some(planner),
             planning: None,
             frames: Frames::new(Reader::Client),
@@ -189,6 +198,8 @@ impl Player {
             partial: None,
             out: start.iter().map(TiledMessage::encode).collect(),
             tiles: VecDeque::new(),
+            slots: Slots::new(settings.kept),
+            arrived: (0, 0),
             record: TiledRecord::default(),
             finished: false,
         }
@@ -200,10 +211,10 @@ impl Player {
         self.video.as_ref()
     }
 
-    /// The slots that have been planned, from the first on.
+    /// A slot that has been planned and is not forgotten ([`PlayerSettings::kept`]).
     #[must_use]
-    pub fn slots(&self) -> &[SlotRecord] {
-        &self.record.slots
+    pub fn slot(&self, slot: u32) -> Option<&SlotRecord> {
+        self.slots.get(slot)
     }
 
     /// The playing time at `now`, seconds: negative before the first picture, `None` before the server has answered.
@@ -222,7 +233,7 @@ impl Player {
     #[must_use]
     pub fn is_over(&self, now: Instant) -> bool {
         match self.origin {
-            Some(_) => now >= self.ends_at() && self.record.slots.len() as u32 >= self.slots,
+            Some(_) => now >= self.ends_at() && self.slots.next() >= self.to_play,
             None => now >= self.began + START_LIMIT,
         }
     }
@@ -233,7 +244,7 @@ impl Player {
         if self.origin.is_none() {
             return self.began + START_LIMIT;
         }
-        self.deadline(self.slots.saturating_sub(1))
+        self.deadline(self.to_play.saturating_sub(1))
     }
 
     /// Bytes to send.
@@ -292,7 +303,7 @@ impl Player {
 
     /// The viewer leaves: the slots that have been planned are the last ones.
     pub fn leave(&mut self) {
-        self.slots = self.record.slots.len() as u32;
+        self.to_play = self.slots.next();
     }
 
     /// Ends the viewing. [`Self::poll_transmit`] then returns the message for the server. Until
@@ -310,11 +321,8 @@ impl Player {
 
     /// Handles the server's counters and sends the player's counters.
     fn settle(&mut self, asked: u64, sent: u64) -> Result<(), PlayError> {
-        let arrived = |in_time: bool| {
-            let tiles = self.record.slots.iter().flat_map(|slot| &slot.arrived);
-            tiles.filter(|tile| tile.in_time == in_time).count() as u64
-        };
-        let account = Account { asked, in_time: arrived(true), late: arrived(false) };
+        let (in_time, late) = self.arrived;
+        let account = Account { asked, in_time, late };
         if sent > asked || account.in_time + account.late > sent {
             return Err(PlayError::Account { asked, sent, arrived: account.in_time + account.late });
         }
@@ -323,12 +331,14 @@ impl Player {
         Ok(())
     }
 
-    /// The record of the viewing so far. Slots without a plan are empty in it.
+    /// The record of the viewing so far. Slots without a plan are empty in it; those that are forgotten are not in it.
     #[must_use]
     pub fn record(&self, end: End) -> TiledRecord {
         let mut record = self.record.clone();
         let gops = self.video.as_ref().map_or(1, |video| video.gops);
-        for slot in record.slots.len() as u32..self.slots {
+        record.slots = self.slots.to_vec();
+        let unplanned = if self.settings.kept.is_some() { 0 } else { self.to_play };
+        for slot in self.slots.next()..unplanned {
             let deadline_ms = self.origin.map_or(0.0, |_| self.millis(self.deadline(slot)));
             record.slots.push(SlotRecord { slot, gop: slot % gops, deadline_ms, ..SlotRecord::default() });
         }
@@ -354,6 +364,12 @@ impl Player {
 
     fn count(&mut self, now: Instant, bytes: usize) {
         self.record.bytes += bytes as u64;
+        if let Some(meter) = &mut self.meter {
+            meter.bytes(now, bytes);
+        }
+        if self.settings.kept.is_some() {
+            return;
+        }
         let tenth = (now.saturating_since(self.began).as_nanos() / TENTH.as_nanos()) as usize;
         let counts = &mut self.record.bytes_per_tenth;
         // A limit for drivers that continue after the end.
@@ -363,18 +379,15 @@ impl Player {
         if let Some(count) = counts.get_mut(tenth) {
             *count += bytes as u64;
         }
-        if let Some(meter) = &mut self.meter {
-            meter.bytes(now, bytes);
-        }
     }
 
     fn begin(&mut self, video: Video) -> Result<(), PlayError> {
         let planner = self.planner.take().ok_or(PlayError::Order)?;
         let gop_s = video.layout.gop_duration_s;
         let asked = self.settings.seconds.map(|seconds| (f64::from(seconds) / gop_s - 1e-9).ceil() as u32);
-        self.slots = asked.unwrap_or(video.gops).clamp(1, MOST_SLOTS);
+        self.to_play = asked.unwrap_or(video.gops).clamp(1, MOST_SLOTS);
         self.screen = Some(Screen::new(video.layout.grid.tiles(), planner.concealment));
-        self.planning = Some(planner.begin(&video, self.slots).map_err(PlayError::Crowd)?);
+        self.planning = Some(planner.begin(&video, self.to_play).map_err(PlayError::Crowd)?);
         self.video = Some(video);
         Ok(())
     }
@@ -389,8 +402,7 @@ impl Player {
         self.sounds.insert(gop, sound);
         // Counted from the slot before the present one, because older menus are not needed. The menu furthest ahead is
         // needed last, so it is dropped.
-        let present = self.record.slots.len().saturating_sub(2);
-        let from = self.record.slots.get(present).map_or(0, |slot| slot.gop);
+        let from = self.slots.get(self.slots.next().saturating_sub(2)).map_or(0, |slot| slot.gop);
         while self.menus.len() > MENUS_KEPT {
             let ahead = |known: u32| (known + video.gops - from) % video.gops;
             let Some(furthest) = self.menus.keys().copied().max_by_key(|known| ahead(*known)) else { break };
@@ -410,7 +422,12 @@ impl Player {
 
     fn part(&mut self, now: Instant, part: TilePart) -> Result<(), PlayError> {
         let (slot, tile, quality) = (part.slot, part.tile, part.quality);
-        let planned = self.record.slots.get(slot as usize).is_some_and(|record| record.gop == part.gop);
+        if slot < self.slots.first() {
+            // Whether it was requested is forgotten. It comes minutes late, and nothing more is known of its slot.
+            self.partial = None;
+            return Ok(());
+        }
+        let planned = self.slots.get(slot).is_some_and(|record| record.gop == part.gop);
         if !planned || !self.asked.contains(&(slot, tile, quality)) {
             return Err(PlayError::Unasked { slot, tile, quality });
         }
@@ -454,7 +471,7 @@ impl Player {
         let in_time = now <= self.deadline(slot);
         let complete_ms = self.millis(now);
         self.asked.remove(&(slot, tile, quality));
-        if self.record.slots.len() as u32 == slot + 1 {
+        if self.slots.next() == slot + 1 {
             self.outstanding.remove(&(tile, quality));
         }
         if self.outstanding.is_empty()
@@ -466,7 +483,7 @@ impl Player {
         if init.is_some() {
             self.inits.insert((tile, quality));
         }
-        if let Some(record) = self.record.slots.get_mut(slot as usize) {
+        if let Some(record) = self.slots.get_mut(slot) {
             if let (SOUND, Some(sound)) = (tile, &mut record.sound) {
                 (sound.complete_ms, sound.in_time) = (Some(complete_ms), in_time);
             } else {
@@ -475,6 +492,8 @@ impl Player {
                     record.planned.push((tile, quality));
                     record.planned_bytes += u64::from(part.total - part.init);
                 }
+                let (timely, late) = &mut self.arrived;
+                *(if in_time { timely } else { late }) += 1;
                 record.arrived.push(Arrived {
                     tile,
                     quality,

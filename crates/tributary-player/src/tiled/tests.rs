@@ -39,7 +39,7 @@ fn planner(name: &str) -> Planner {
 }
 
 fn settings(slots: u32) -> PlayerSettings {
-    PlayerSettings { seconds: Some(slots), assumed: Bitrate::from_bps(2_000_000), plans: 1 }
+    PlayerSettings { seconds: Some(slots), assumed: Bitrate::from_bps(2_000_000), plans: 1, kept: None }
 }
 
 fn video() -> Video {

@@ -110,25 +110,27 @@ pub(super) struct SlotNews {
 }
 
 impl SlotNews {
-    pub(super) fn new(slots: &[SlotRecord], slot: u32, position_s: f64, tiles: usize) -> Option<Self> {
-        let at = slot as usize;
-        let record = slots.get(at)?;
+    pub(super) fn new(
+        record: &SlotRecord,
+        before: Option<&SlotRecord>,
+        position_s: f64,
+        tiles: usize,
+    ) -> Self {
         let shown = |tile: u16| match record.in_time(tile) {
             Some(quality) => i16::from(quality),
             None if record.asked(tile) => NOT_IN_TIME,
             None => LEFT_OUT,
         };
-        let before = at.checked_sub(1).and_then(|before| slots.get(before));
         let late = |record: &SlotRecord| record.arrived.iter().filter(|tile| !tile.in_time).count();
-        Some(Self {
-            slot,
+        Self {
+            slot: record.slot,
             position_s,
             tiles: (0..tiles as u16).map(shown).collect(),
             bytes: record.bytes_in_time(),
             sound: record.sound.map(|sound| sound.in_time),
             guard_ms: record.guard_ms,
             late_before: before.map_or(0, late),
-        })
+        }
     }
 }
 
@@ -510,13 +512,12 @@ mod tests {
             arrived: vec![in_time, late],
             ..SlotRecord::default()
         };
-        let slots = [slot.clone(), slot];
-        let news = SlotNews::new(&slots, 1, 1.0, 3).unwrap();
+        let news = SlotNews::new(&slot, Some(&slot), 1.0, 3);
         assert_eq!((&news.tiles, news.bytes, news.late_before), (&vec![2, NOT_IN_TIME, LEFT_OUT], 7, 1));
         let complete = SlotNews {
             tiles: vec![0, 1, LEFT_OUT],
             sound: Some(false),
-            ..SlotNews::new(&slots, 0, 0.0, 3).unwrap()
+            ..SlotNews::new(&slot, None, 0.0, 3)
         };
         let feed = Feed::default();
         [news, complete].into_iter().for_each(|slot| feed.say(&News::Slot(slot)));

@@ -19,6 +19,9 @@ use super::measure::{MeasureError, MeasureSettings, Measured, measure};
 use super::outcome::{self, Knowledge, Load, Quality, TiledResult};
 use super::recording::Recording;
 
+/// Slots whose record is kept of a viewing without end: a tile that comes later than this many GoPs is of no use to anybody.
+const SLOTS_KEPT: u32 = 64;
+
 /// Settings of the viewer, its planning and measuring.
 #[derive(Debug, Clone)]
 pub struct ViewerConfig {
@@ -180,14 +183,14 @@ impl Viewpoint {
     #[must_use]
     pub fn player(&self) -> PlayerSettings {
         let (seconds, assumed, plans) = (self.config.seconds, self.config.assumed, self.config.plans());
-        PlayerSettings { seconds, assumed, plans }
+        PlayerSettings { seconds, assumed, plans, kept: None }
     }
 
-    /// The same for a viewer who watches as long as he likes, unless a duration is given.
+    /// The same for a viewer who watches as long as he likes, unless a duration is given, and of whom no record is wanted.
     #[must_use]
     pub(super) fn endless(&self) -> PlayerSettings {
         let player = self.player();
-        PlayerSettings { seconds: player.seconds.or(Some(u32::MAX)), ..player }
+        PlayerSettings { seconds: player.seconds.or(Some(u32::MAX)), kept: Some(SLOTS_KEPT), ..player }
     }
 
     /// Field of view, degrees.

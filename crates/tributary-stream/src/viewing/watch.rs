@@ -171,10 +171,10 @@ impl Viewer for Watching<'_> {
         let ahead_s = |slot: u32| f64::from(slot) * gop_s - position_s;
         while ahead_s(self.next) <= 0.0 {
             let tiles = video.layout.grid.tiles();
-            let Some(news) = SlotNews::new(player.slots(), self.next, position_s, tiles) else { break };
-            self.feed.say(&News::Slot(news));
-            if let Some((sampler, record)) = self.sampler.as_mut().zip(player.slots().get(self.next as usize))
-            {
+            let Some(record) = player.slot(self.next) else { break };
+            let before = self.next.checked_sub(1).and_then(|before| player.slot(before));
+            self.feed.say(&News::Slot(SlotNews::new(record, before, position_s, tiles)));
+            if let Some(sampler) = &mut self.sampler {
                 let pose = self.head.borrow().unwrap_or_default();
                 sampler.begin((self.next, record.gop), pose, self.feed);
             }

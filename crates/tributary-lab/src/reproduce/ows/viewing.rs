@@ -124,6 +124,7 @@ impl Task {
             seconds: Some(self.seconds() as u32),
             assumed: self.assumed,
             plans: plans(&self.allocator),
+            kept: None,
         };
         let table = Arc::new(clip.starting_at(self.watched.first));
         let planner = self.planner(&self.allocator, from)?;

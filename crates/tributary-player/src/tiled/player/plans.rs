@@ -49,7 +49,7 @@ impl Player {
     /// The next plan: another plan of the present slot, or the first plan of the next slot.
     pub(super) fn next_plan(&self) -> Option<Due> {
         let origin = self.origin?;
-        let next = self.record.slots.len() as u32;
+        let next = self.slots.next();
         let again = next.checked_sub(1).and_then(|slot| {
             let revision = self.revision.checked_add(1).filter(|r| *r < self.settings.plans)?;
             let begins = origin + self.gop() * slot;
@@ -59,7 +59,7 @@ impl Player {
             useful.then_some(Due { at, slot, revision })
         });
         let first = || Due { at: origin + self.gop() * next, slot: next, revision: 0 };
-        again.or_else(|| (next < self.slots).then(first))
+        again.or_else(|| (next < self.to_play).then(first))
     }
 
     pub(super) fn plan(&mut self, now: Instant, due: Due) -> Result<(), PlayError> {
@@ -101,7 +101,7 @@ impl Player {
                 old_menu,
                 ..SlotRecord::default()
             },
-            _ => self.record.slots.pop().unwrap_or_default(),
+            _ => self.slots.pop().unwrap_or_default(),
         };
         record.plans += 1;
         record.sound = sound;
@@ -111,7 +111,11 @@ impl Player {
         record.planned_bytes = record.planned.iter().map(|tile| size(menu, *tile)).sum();
         let tiles: BTreeSet<u16> = record.planned.iter().map(|(tile, _)| *tile).collect();
         record.left_out = (menu.gop(0).len() - tiles.len()) as u32;
-        self.record.slots.push(record);
+        self.slots.push(record);
+        // Most of them were dropped and do not come; tiles that come for a slot that is forgotten are dropped.
+        if self.asked.first().is_some_and(|first| first.0 < self.slots.first()) {
+            self.asked = self.asked.split_off(&(self.slots.first(), 0, 0));
+        }
         if sound_bytes > 0 {
             // Its bytes are few, and a viewer hears a gap at once.
             let with_init = !self.inits.contains(&(SOUND, 0));
@@ -124,7 +128,7 @@ impl Player {
 
     /// The sound of a slot, as far as it is known. It is not requested without the GoP's own menu, which has its size.
     fn sound_of(&self, slot: u32, gop: u32) -> Option<SoundRecord> {
-        let known = self.record.slots.get(slot as usize).and_then(|record| record.sound);
+        let known = self.slots.get(slot).and_then(|record| record.sound);
         let offered = || {
             self.video.as_ref()?.sound?;
             let bytes = self.sounds.get(&gop).copied().filter(|bytes| *bytes > 0)?;
@@ -136,12 +140,12 @@ impl Player {
     /// Updates the screen with the previous slot, of which everything but the last round trip is known. Updates
     /// the guard interval with the lateness of the slot before that one, which is over.
     fn learn(&mut self, slot: u32) {
-        if let Some(before) = self.record.slots.last()
+        if let Some(before) = self.slots.last()
             && let (Some(menu), Some(screen)) = (self.menus.get(&before.gop), &mut self.screen)
         {
             screen.show(menu.gop(0), |tile| before.in_time(tile as u16));
         }
-        if let Some(over) = slot.checked_sub(2).and_then(|over| self.record.slots.get(over as usize)) {
+        if let Some(over) = slot.checked_sub(2).and_then(|over| self.slots.get(over)) {
             let last = over.arrived.iter().map(|tile| tile.complete_ms).fold(over.deadline_ms, f64::max);
             self.guard.slot_over(Duration::from_secs_f64((last - over.deadline_ms) / 1e3));
         }
@@ -168,7 +172,7 @@ impl Player {
     /// Tiles of the present slot that have arrived, and those that are probably being sent.
     fn begun(&self, slot: u32, samples: &[f64], within: Duration) -> Begun {
         let mut begun = Begun::default();
-        let Some(record) = self.record.slots.get(slot as usize) else { return begun };
+        let Some(record) = self.slots.get(slot) else { return begun };
         let menu = menu_for(&self.menus, record.gop);
         let mean = samples.iter().sum::<f64>() / samples.len().max(1) as f64;
         let rate = mean / within.as_secs_f64().max(1e-3);

@@ -58,7 +58,7 @@ fn the_sound_is_requested_first_and_uses_capacity() {
     player.handle_bytes(at, &arrives(BYTES).encode()).unwrap();
     let sound = player.poll_tile().unwrap();
     assert_eq!((sound.tile, sound.segment.len() as u32, sound.in_time), (SOUND, BYTES, true));
-    let slot = &player.slots()[0];
+    let slot = &player.slot(0).unwrap();
     assert_eq!(
         slot.sound,
         Some(SoundRecord { bytes: BYTES, complete_ms: Some(100.0), in_time: true }),
@@ -83,7 +83,7 @@ fn late_sound_is_recorded_as_late_and_not_as_a_tile() {
     let (mut player, _) = playing(BYTES, 1);
     player.handle_bytes(Instant::from_millis(1900), &arrives(BYTES).encode()).unwrap();
     assert!(!player.poll_tile().unwrap().in_time);
-    assert!(!player.slots()[0].sound.unwrap().in_time);
+    assert!(!player.slot(0).unwrap().sound.unwrap().in_time);
 }
 
 #[test]

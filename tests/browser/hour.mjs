@@ -1,0 +1,184 @@
+// An hour of the pages' models at high speed, without a browser: what the page of `tributary stream play --web` and the dashboard keep
+// does not grow with the slots, tiles, pictures and events that they have seen. Usage: node --expose-gc hour.mjs
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+const web = join(import.meta.dirname, '../../web');
+const { createServer } = await import(pathToFileURL(createRequire(join(web, 'package.json')).resolve('vite')).href);
+const vite = await createServer({ root: join(web, 'src'), configFile: false, logLevel: 'error', server: { middlewareMode: true, watch: null, hmr: false, ws: false }, appType: 'custom', optimizeDeps: { noDiscovery: true } });
+const load = (file) => vite.ssrLoadModule(`/${file}`);
+
+const SLOTS = 3600;
+const PICTURES = 25;
+const TILES = 8;
+/** Bytes by which the heap may grow from a tenth of the hour to its end. */
+const ALLOWED = 1 << 20;
+
+const fail = (words) => {
+  throw new Error(words);
+};
+
+/** Decodes each picture at once; now and then a decoder fails or stops, as in a browser. */
+const open = new Set();
+let decodes = 0;
+globalThis.VideoDecoder = class {
+  state = 'unconfigured';
+  #stopped = false;
+  constructor({ output, error }) {
+    Object.assign(this, { output, error });
+  }
+  configure() {
+    this.state = 'configured';
+  }
+  decode({ timestamp }) {
+    decodes += 1;
+    this.#stopped ||= decodes % 1009 === 0;
+    if (this.#stopped) return;
+    if (decodes % 997 === 0) {
+      this.state = 'closed';
+      return this.error(new Error('broken'));
+    }
+    const frame = { timestamp, close: () => open.delete(frame) };
+    open.add(frame);
+    this.output(frame);
+  }
+  flush() {
+    return this.#stopped ? new Promise(() => {}) : Promise.resolve();
+  }
+  reset() {
+    this.state = 'unconfigured';
+    this.#stopped = false;
+  }
+  close() {
+    this.state = 'closed';
+  }
+};
+globalThis.EncodedVideoChunk = class {
+  constructor(fields) {
+    Object.assign(this, fields);
+  }
+};
+
+const box = (name, ...contents) => {
+  const length = contents.reduce((sum, content) => sum + content.length, 8);
+  const head = Buffer.alloc(8);
+  head.writeUInt32BE(length);
+  head.write(name, 4, 'latin1');
+  return Buffer.concat([head, ...contents]);
+};
+const init = box('moov', box('trak', box('mdia', box('minf', box('stbl', box('stsd', Buffer.alloc(8), box('avc1', Buffer.alloc(78), box('avcC', Buffer.from([1, 66, 0, 30, 255, 225, 0])))))))));
+const sizes = Buffer.alloc(8 + 4 * PICTURES);
+sizes.writeUInt32BE(0x200, 0);
+sizes.writeUInt32BE(PICTURES, 4);
+for (let at = 0; at < PICTURES; at += 1) sizes.writeUInt32BE(100, 8 + 4 * at);
+const segment = Buffer.concat([box('moof', box('traf', box('trun', sizes))), box('mdat', Buffer.alloc(100 * PICTURES))]);
+
+const json = (news) => framed(1, Buffer.from(JSON.stringify(news)));
+function framed(kind, content) {
+  const head = Buffer.alloc(5);
+  head.writeUInt32BE(1 + content.length);
+  head[4] = kind;
+  return Buffer.concat([head, content]);
+}
+function tile(slot, number, quality) {
+  const head = Buffer.alloc(12);
+  head.writeUInt32BE(slot, 0);
+  head.writeUInt16BE(number, 4);
+  head[6] = quality;
+  head[7] = Number(slot % 7 !== 3 || number % 2 === 0);
+  head.writeUInt32BE(init.length, 8);
+  return framed(2, Buffer.concat([head, init, segment]));
+}
+
+const held = () => {
+  globalThis.gc();
+  globalThis.gc();
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  return heapUsed + arrayBuffers;
+};
+/** Fails if what is held grows from a tenth of the steps to their end. */
+async function flat(name, steps, step) {
+  let early = 0;
+  for (let at = 0; at < steps; at += 1) {
+    await step(at);
+    if (at === steps / 10) early = held();
+  }
+  const late = held();
+  console.log(`${name}: ${(early / 1e6).toFixed(1)} MB after a tenth of ${steps} steps, ${(late / 1e6).toFixed(1)} MB after all`);
+  if (late > early + ALLOWED) fail(`${name} grows from ${early} to ${late} bytes`);
+}
+
+try {
+  const { Messages } = await load('play/feed.ts');
+  const { Player } = await load('play/player.ts');
+  const shown = { pasted: 0 };
+  const panorama = {
+    copying: false,
+    async paste(pictures) {
+      for (const { frame } of pictures) frame.close();
+      shown.pasted += pictures.length;
+    },
+  };
+  const sphere = { longest: 8192, set: () => panorama };
+  const failures = { count: 0 };
+  const player = new Player(sphere, () => (failures.count += 1));
+  const messages = new Messages();
+  const take = (bytes, now) => {
+    for (const message of messages.push(bytes)) player.take(message, now);
+  };
+  const video = { news: 'video', columns: 4, rows: 2, width: 512, height: 256, projection: 'equirectangular', gop_s: 1, gops: 30, qps: [22, 42], sound: null, field: [110, 90] };
+  take(json({ ...video, viewing: 0 }), 0);
+  // The first picture fills the view before the first slot begins.
+  for (let number = 0; number < TILES; number += 1) take(tile(0, number, 1), 0);
+  const ahead = { yaw: 0, pitch: 0, roll: 0 };
+  for (let turn = 0; turn < 3; turn += 1) {
+    player.turn(turn, ahead);
+    await null;
+    await null;
+  }
+  if (player.pictures !== 1 || player.slot !== undefined || player.firstPictureMs === undefined) fail(`${player.pictures} pictures before the first slot`);
+  if (player.playsMs !== undefined) fail('it plays before the first slot');
+  await flat('the page of stream play --web', SLOTS, async (slot) => {
+    const now = 1000 * slot;
+    if (slot % 900 === 899) take(json({ ...video, viewing: slot }), now);
+    if (slot % 500 < 20) {
+      // Nothing is drawn in a tab in the background.
+    } else {
+      for (let picture = 0; picture < 30; picture += 1) {
+        player.turn(now + 33 * picture, { yaw: picture, pitch: 0, roll: 0 });
+        await null;
+      }
+    }
+    for (let number = 0; number < TILES; number += 1) for (const quality of [1, 0]) take(tile(slot + 1, number, quality), now + 990);
+    const news = { news: 'slot', slot: slot + 1, position_s: slot + 1, tiles: Array(TILES).fill(0), bytes: 1, sound: null, guard_ms: 1, late_before: 0 };
+    take(json(news), now + 1000);
+  });
+  const { counters } = player.decoders;
+  if (shown.pasted < SLOTS * TILES * 15 || counters.corrupt === 0) fail(`${shown.pasted} pictures, ${JSON.stringify(counters)}`);
+  if (open.size > 3 * TILES * 20) fail(`${open.size} pictures are not closed`);
+
+  const { History } = await load('history.ts');
+  const history = new History();
+  await flat('the dashboard', SLOTS, (second) => {
+    const path = (at) => ({ radio: `radio${at}`, state: second % 60 < 5 ? 'down' : 'up', cause: second % 60 < 5 ? `at ${second}` : null, send_mbps: 1, receive_mbps: 2 });
+    // Every tenth second another client comes and another program ends.
+    const session = (at) => ({ session: `s${at + Math.floor(second / 10)}`, peer: null, paths: [0, 1, 2].map((radio) => path(radio + (Math.floor(second / 30) % 100))) });
+    const program = (pid) => ({ role: 'serve', pid, started: 0, uptime_s: second, sessions: pid === 1 ? [session(0)] : [session(0), session(1)] });
+    history.add([program(1), program(2), program(3 + Math.floor(second / 10))], new Date(1000 * second));
+  });
+  if (history.curves.size !== 3) fail(`${history.curves.size} curves`);
+
+  const { parse, MOST_EVENTS } = await load('run.ts');
+  const event = (t, rest) => JSON.stringify({ event: 'path', t, session: 's', path: 0, radio: 'wlan0', ...rest });
+  const metric = (t) => JSON.stringify({ name: 'recovery:metrics_updated', time: 1000 * t, group_id: 's/0', data: { smoothed_rtt: t % 50 } });
+  const log = Array.from({ length: 90_000 }, (_, at) => (at % 2 === 0 ? event(at / 25, { state: at % 4 === 0 ? 'up' : 'down' }) : metric(at / 25)));
+  const run = parse(log.join('\n'));
+  const [lane] = run.lanes.filter((one) => one.rtt.length > 0);
+  const lengths = [run.events.length, ...run.lanes.flatMap((one) => [one.rtt.length, one.spans.length])];
+  if (lengths.some((length) => length > MOST_EVENTS)) fail(`a saved run of an hour has ${lengths} events, samples and spans`);
+  if (lane.rtt.length < MOST_EVENTS / 4 || lane.rtt.at(-1).at < 3590) fail('the samples do not cover the hour');
+  console.log('an hour is flat in memory');
+} finally {
+  await vite.close();
+}
