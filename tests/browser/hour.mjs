@@ -22,6 +22,7 @@ const fail = (words) => {
 /** Decodes each picture at once; now and then a decoder fails or stops, as in a browser. */
 const open = new Set();
 let decodes = 0;
+let failing = false;
 globalThis.VideoDecoder = class {
   state = 'unconfigured';
   #stopped = false;
@@ -29,6 +30,7 @@ globalThis.VideoDecoder = class {
     Object.assign(this, { output, error });
   }
   configure() {
+    if (failing) throw new Error('no more decoders');
     this.state = 'configured';
   }
   decode({ timestamp }) {
@@ -121,13 +123,13 @@ try {
     },
   };
   const sphere = { longest: 8192, set: () => panorama };
-  const failures = { count: 0 };
-  const player = new Player(sphere, () => (failures.count += 1));
+  const failures = { count: 0, overwhelmed: 0 };
+  const player = new Player(sphere, () => (failures.count += 1), () => (failures.overwhelmed += 1));
   const messages = new Messages();
   const take = (bytes, now) => {
     for (const message of messages.push(bytes)) player.take(message, now);
   };
-  const video = { news: 'video', columns: 4, rows: 2, width: 512, height: 256, projection: 'equirectangular', gop_s: 1, gops: 30, qps: [22, 42], sound: null, field: [110, 90] };
+  const video = { news: 'video', columns: 4, rows: 2, width: 512, height: 256, projection: 'equirectangular', gop_s: 1, gops: 30, qps: [22, 42], sound: null, field: [110, 90], low: false, has_low: true };
   take(json({ ...video, viewing: 0 }), 0);
   // The first picture fills the view before the first slot begins.
   for (let number = 0; number < TILES; number += 1) take(tile(0, number, 1), 0);
@@ -156,7 +158,18 @@ try {
   });
   const { counters } = player.decoders;
   if (shown.pasted < SLOTS * TILES * 15 || counters.corrupt === 0) fail(`${shown.pasted} pictures, ${JSON.stringify(counters)}`);
+  if (failures.overwhelmed > 0) fail('a few tiles that do not decode are no reason for low resolution');
   if (open.size > 3 * TILES * 20) fail(`${open.size} pictures are not closed`);
+
+  // When most decoders fail for a few slots, and not before, the page asks for low resolution, once.
+  failing = true;
+  for (let slot = SLOTS + 1; slot < SLOTS + 6; slot += 1) {
+    for (let picture = 0; picture < 30; picture += 1) player.turn(1000 * slot + 33 * picture, ahead);
+    for (let number = 0; number < TILES; number += 1) take(tile(slot + 1, number, 0), 1000 * slot + 990);
+    take(json({ news: 'slot', slot: slot + 1, position_s: slot + 1, tiles: [], bytes: 1, sound: null, guard_ms: 1, late_before: 0 }), 1000 * slot + 1000);
+    if (slot === SLOTS + 3 && failures.overwhelmed > 0) fail('low resolution after two slots');
+  }
+  if (failures.overwhelmed !== 1) fail(`low resolution was asked for ${failures.overwhelmed} times`);
 
   const { History } = await load('history.ts');
   const history = new History();

@@ -1,9 +1,11 @@
 // The page of `tributary stream play --web` in Chromium: compares what the canvas shows with the source, turns the view, and takes
 // a radio, the server and the program away. Usage, in a network namespace of its own: node play-page.mjs PROGRAM SCREENSHOT
+import { cpSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { accessible } from './axe.mjs';
 import { PATIENCE, Stand, fail, ip } from './stand.mjs';
 import { decoded, listen, plays, silent } from './sound.mjs';
-import { TONE_HZ, expected, shows, source } from './video.mjs';
+import { TONE_HZ, appears, expected, shows, source } from './video.mjs';
 
 const [program, screenshot] = process.argv.slice(2);
 const stand = new Stand(program);
@@ -12,6 +14,24 @@ const number = async (page, name) => Number(await page.locator('main').getAttrib
 /** Waits until a number of the page is above a bound. */
 const above = (page, name, bound) =>
   page.waitForFunction(([name, bound]) => Number(document.querySelector('main').dataset[name]) > bound, [name, bound], PATIENCE);
+
+/** A page in which all but so many decoders fail. */
+async function withDecoders(url, count) {
+  const { page, complaints } = await stand.page();
+  await page.addInitScript((count) => {
+    const Decoder = window.VideoDecoder;
+    let made = 0;
+    window.VideoDecoder = class extends Decoder {
+      #fails = (made += 1) > count;
+      configure(configuration) {
+        if (this.#fails) throw new DOMException('there are not so many decoders', 'NotSupportedError');
+        super.configure(configuration);
+      }
+    };
+  }, count);
+  await page.goto(url);
+  return { page, complaints };
+}
 
 /** What the page says to a browser that lacks something. */
 async function lacking(url, script, words) {
@@ -126,6 +146,29 @@ try {
   await damaged.locator('.events li', { hasText: 'does not decode' }).first().waitFor(PATIENCE);
   await above(damaged, 'pictures', 25);
   await damaged.close();
+
+  // With two decoders for eight tiles there is the low-resolution stream, for all pages.
+  const few = await withDecoders(url, 2);
+  await few.page.locator('main[data-low=true]').waitFor(PATIENCE);
+  await few.page.locator('.low', { hasText: 'tiles cannot be decoded here: low resolution' }).waitFor(PATIENCE);
+  await appears(few.page, few.page.locator('canvas'));
+  await shows(few.page, expected(tiles, 384, 128));
+  await page.locator('main[data-low=true]').waitFor(PATIENCE);
+  const told = stand.status().find((one) => one.role === 'stream play');
+  if (!told.low_resolution || told.shown.tiles.length !== 1) fail(`the program says ${JSON.stringify(told)}`);
+  if (few.complaints.length > 0) fail(few.complaints.join('; '));
+  await few.page.close();
+
+  // Without that stream the page says what to do.
+  const only = join(stand.directory, 'only-tiles');
+  cpSync(tiles, only, { recursive: true });
+  rmSync(join(only, 'low'), { recursive: true });
+  const other = await stand.start('stream', 'serve', only, '--listen', '10.9.9.1:0', ...keys.server);
+  const tiled = await stand.start('stream', 'play', '--web', '127.0.0.1:0', '--path', stand.paths(other.answer.listening[0])[0], ...keys.client);
+  const helpless = await withDecoders(tiled.answer.url, 2);
+  await helpless.page.locator('.low', { hasText: 'make it again with tributary ingest' }).waitFor(PATIENCE);
+  await helpless.page.close();
+  tiled.child.kill();
 
   // The program stops, goes on, and ends.
   player.child.kill('SIGSTOP');

@@ -69,6 +69,7 @@ impl ViewerArguments {
             field,
             width: self.viewport_width,
             record: false,
+            low_resolution: false,
         })
     }
 }

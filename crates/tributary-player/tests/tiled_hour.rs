@@ -60,9 +60,15 @@ fn an_hour_takes_no_more_memory_than_six_minutes() {
         assumed: Bitrate::from_bps(800_000),
         plans: 2,
         kept: Some(8),
+        low_resolution: false,
     };
     let mut player = Player::new(settings, planner(), now);
-    let video = Video { layout: table.layout().clone(), gops: GOPS, sound: SoundFormat::new(1) };
+    let video = Video {
+        layout: table.layout().clone(),
+        gops: GOPS,
+        sound: SoundFormat::new(1),
+        low_resolution: false,
+    };
     let mut pusher = Pusher::new(video).with_sound(vec![500; GOPS as usize]);
     let (mut room, mut slot, mut tiles, mut early) = (0, 0, 0_u64, 0);
     while slot < SLOTS {

@@ -54,9 +54,15 @@ fn view() -> Vec<SlotRecord> {
     let table = table();
     let mut now = Instant::ZERO;
     let assumed = Bitrate::from_bps(8_000 * BYTES_PER_MS as u64);
-    let settings = PlayerSettings { seconds: Some(SLOTS), assumed, plans: PLANS, kept: None };
+    let settings =
+        PlayerSettings { seconds: Some(SLOTS), assumed, plans: PLANS, kept: None, low_resolution: false };
     let mut player = Player::new(settings, planner(), now);
-    let mut pusher = Pusher::new(Video { layout: table.layout().clone(), gops: SLOTS, sound: None });
+    let mut pusher = Pusher::new(Video {
+        layout: table.layout().clone(),
+        gops: SLOTS,
+        sound: None,
+        low_resolution: false,
+    });
     let (mut up, mut down, mut free) = (Pipe::new(), Pipe::new(), now);
     while !player.is_over(now) {
         player.handle_timeout(now).unwrap();

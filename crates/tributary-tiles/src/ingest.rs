@@ -49,6 +49,11 @@ use work::Work;
 pub const PRESETS: [&str; 9] =
     ["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"];
 
+/// Width of the low-resolution stream, pixels; of a small video it is half the video's.
+const LOW_WIDTH: usize = 640;
+/// Its quantisation parameter.
+const LOW_QP: u8 = 27;
+
 /// Settings of an ingest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -288,6 +293,20 @@ impl Prepared {
         let recipe = Recipe::of(source, settings)?;
         let jobs = settings.jobs.or_else(|| std::thread::available_parallelism().ok());
         Ok(Self { source: source.to_owned(), recipe, jobs: jobs.map_or(1, NonZeroUsize::get) })
+    }
+
+    /// The same video as a low-resolution stream, for its directory [`layout::LOW`]: each eye's picture as one tile in one quality. `None` if
+    /// the picture is too small for that.
+    #[must_use]
+    pub fn low(&self) -> Option<Self> {
+        let Recipe { size: (width, height), grid, .. } = self.recipe;
+        let eyes = grid.projection().eyes();
+        let across = LOW_WIDTH.min(width / 2) / 2 * 2;
+        let down = across * (height / eyes) / width / 2 * 2;
+        let grid =
+            TileGrid::new(1, eyes, grid.projection()).ok().filter(|_| down >= recipe::SMALLEST_TILE)?;
+        let recipe = Recipe { grid, qps: vec![LOW_QP], size: (across, down * eyes), ..self.recipe.clone() };
+        Some(Self { source: self.source.clone(), recipe, jobs: self.jobs })
     }
 
     /// The video in `directory`, if it is complete.

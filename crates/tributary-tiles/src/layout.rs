@@ -37,6 +37,9 @@ pub fn segment(gop: usize, tile: usize, qp: u8) -> String {
     format!("tiles/{}/{gop:05}.m4s", representation(tile, qp))
 }
 
+/// The low-resolution stream: a directory like this one, of a single tile in one quality for each eye.
+pub const LOW: &str = "low";
+
 /// The initialisation segment of the sound.
 pub const SOUND_INIT: &str = "sound/init.mp4";
 

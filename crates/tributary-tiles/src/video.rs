@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use thiserror::Error;
 use tributary_video::rd::{RdTable, TableError};
@@ -28,6 +29,7 @@ pub struct TiledVideo {
     inits: Vec<Vec<Vec<u8>>>,
     /// Bytes of each GoP's sound; 0 without any.
     sounds: Vec<u32>,
+    low: Option<Arc<TiledVideo>>,
 }
 
 /// Why a tiled video, or a piece of it, cannot be read.
@@ -102,6 +104,23 @@ impl TiledVideo {
     /// # Errors
     /// The video is missing or incomplete, or a file is missing, damaged or of the wrong size.
     pub fn open(directory: &Path) -> Result<Self, TiledError> {
+        let mut video = Self::open_alone(directory)?;
+        let at = directory.join(layout::LOW);
+        let low = match Self::open_alone(&at) {
+            Ok(low) => low,
+            Err(TiledError::NotIngested { .. } | TiledError::Unfinished { .. }) => return Ok(video),
+            Err(error) => return Err(error),
+        };
+        if low.gops() != video.gops() {
+            let reason = format!("{} GoPs, and the video has {}", low.gops(), video.gops());
+            return Err(TiledError::Damaged { path: at, reason });
+        }
+        video.low = Some(Arc::new(low));
+        Ok(video)
+    }
+
+    /// Opens it without its low-resolution stream.
+    fn open_alone(directory: &Path) -> Result<Self, TiledError> {
         let record = read_record(directory)?;
         let sums = read_sums(directory, &record)?;
         let path = directory.join(layout::TABLE);
@@ -114,6 +133,7 @@ impl TiledVideo {
             sums,
             inits: Vec::new(),
             sounds: Vec::new(),
+            low: None,
         };
         video.check()?;
         for tile in 0..video.grid().tiles() {
@@ -217,6 +237,12 @@ impl TiledVideo {
         read_checked(&self.directory, &layout::segment(gop, tile, self.qps()[qp_index]), &self.sums)
     }
 
+    /// The low-resolution stream: the same video with a single tile in one quality for each eye, for players that cannot decode the tiles.
+    #[must_use]
+    pub fn low(&self) -> Option<&Arc<Self>> {
+        self.low.as_ref()
+    }
+
     /// The sound; `None` for a silent video.
     #[must_use]
     pub fn sound(&self) -> Option<&SoundInfo> {
@@ -261,7 +287,8 @@ impl TiledVideo {
     /// # Errors
     /// The first file that is missing, unreadable or damaged.
     pub fn verify(&self) -> Result<(), TiledError> {
-        self.sums.keys().try_for_each(|name| read_checked(&self.directory, name, &self.sums).map(drop))
+        self.sums.keys().try_for_each(|name| read_checked(&self.directory, name, &self.sums).map(drop))?;
+        self.low.as_ref().map_or(Ok(()), |low| low.verify())
     }
 
     fn require(&self, gop: usize, tile: usize, qp_index: usize) -> Result<(), TiledError> {

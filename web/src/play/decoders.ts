@@ -41,6 +41,8 @@ interface Job {
   frames: VideoFrame[];
   worker: Worker | undefined;
   over: boolean;
+  /** It was given up. */
+  failed: boolean;
 }
 
 interface Worker {
@@ -55,6 +57,8 @@ export interface Show {
   jobs: Job[];
   /** Pictures of the slot's GoP. */
   pictures: number;
+  /** The page was drawn too seldom to say how fast the decoders are. */
+  seldom: boolean;
 }
 
 export class Decoders {
@@ -73,7 +77,7 @@ export class Decoders {
     for (const { tile, init, segment } of tiles) {
       try {
         const job = { tile, configuration: configuration(init), pictures: pictures(segment).slice(0, most) };
-        const state = { fed: 0, returned: 0, progress: now, frames: [], worker: undefined, over: false };
+        const state = { fed: 0, returned: 0, progress: now, frames: [], worker: undefined, over: false, failed: false };
         jobs.push({ ...job, ...state });
         this.counters.jobs += 1;
       } catch (error) {
@@ -81,7 +85,7 @@ export class Decoders {
         this.#failed(tile, `does not decode: ${error instanceof Error ? error.message : String(error)}`);
       }
     }
-    return { slot, jobs, pictures: Math.max(1, ...jobs.map((job) => job.pictures.length)) };
+    return { slot, jobs, pictures: Math.max(1, ...jobs.map((job) => job.pictures.length)), seldom: false };
   }
 
   /** All shows were given their turn. */
@@ -93,6 +97,7 @@ export class Decoders {
   turn(show: Show, at: number, now: number, order: (tile: number) => number) {
     const open = show.jobs.filter((job) => !job.over);
     const away = now - this.#turned > SELDOM_MS ? now - this.#turned : 0;
+    show.seldom ||= away > 0;
     for (const job of open) job.progress += away;
     for (const job of open.sort((a, b) => order(a.tile) - order(b.tile))) {
       if (job.returned < job.fed && now - job.progress > WATCHDOG_MS) {
@@ -210,6 +215,7 @@ export class Decoders {
     const worker = job.worker;
     job.worker = undefined;
     job.over = true;
+    job.failed = true;
     job.frames.splice(0).forEach((frame) => frame.close());
     if (worker !== undefined) {
       worker.job = undefined;

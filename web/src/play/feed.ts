@@ -16,6 +16,10 @@ export interface Video {
   sound: { channels: number } | null;
   /** Degrees, horizontal and vertical. */
   field: [number, number];
+  /** It is the low-resolution stream of a video, in the place of its tiles. */
+  low: boolean;
+  /** There is a low-resolution stream, for browsers that cannot decode the tiles. */
+  has_low: boolean;
 }
 
 export interface Slot {
@@ -54,6 +58,12 @@ const NEWS = 1;
 const LONGEST = 80 << 20;
 /** The program says something each second while it plays; it may have nothing to say while it waits. */
 const AGAIN_MS = 1000;
+
+/** Asks the program for the low-resolution stream, for all pages; fails with the reason. */
+export async function fallBack() {
+  const answer = await fetch("low", { method: "POST" });
+  if (!answer.ok) throw new Error((await answer.text()).trim());
+}
 
 /** Cuts a stream of bytes into messages. */
 export class Messages {

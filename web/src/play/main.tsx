@@ -5,7 +5,7 @@ import type { Path } from "../status";
 import { TileMap } from "../tiles";
 import { bytes, duration, mbps } from "../words";
 import { turnWithDevice } from "./device";
-import { type News, type Tile, follow } from "./feed";
+import { type News, type Tile, type Video, fallBack, follow } from "./feed";
 import { Headset } from "./headset";
 import { Look, type Orientation } from "./look";
 import { Player } from "./player";
@@ -28,6 +28,10 @@ const STATES = {
   ended: "the viewing has ended",
 };
 
+const LOW = "tiles cannot be decoded here: low resolution";
+/** What to do about tiles that cannot be decoded. */
+const WAYS_OUT = "open the page in another browser or on a faster machine";
+
 const SPEAKER = { none: "", waiting: "Sound: click or press a key", playing: "Mute", muted: "Unmute" };
 
 const events: { at: Date; words: string }[] = [];
@@ -37,12 +41,26 @@ let gone: string | undefined;
 let radios: Path[] = [];
 let late = 0;
 let heard = 0;
+/** What is wrong with decoding. */
+let undecodable: string | undefined;
 
 function say(words: string) {
   const last = events[0];
   if (last?.words === words && Date.now() - last.at.getTime() < 1000) return;
   events.unshift({ at: new Date(), words });
   events.splice(EVENTS);
+}
+
+/** Most tiles were not decoded for a while. */
+async function overwhelmed(video: Video | undefined) {
+  if (undecodable !== undefined) return;
+  if (video?.low === true) undecodable = `not even the low-resolution stream can be decoded here; ${WAYS_OUT}`;
+  else if (video?.has_low !== true) {
+    undecodable = `tiles cannot be decoded here, and this video has no low-resolution stream: make it again with tributary ingest, or ${WAYS_OUT}`;
+  } else {
+    await fallBack().catch((error) => (undecodable = `tiles cannot be decoded here, and there is no low resolution: ${error.message}`));
+  }
+  if (undecodable !== undefined) say(undecodable);
 }
 
 const isSilent = () => gone === undefined && state === "playing" && performance.now() - heard > SILENCE_MS;
@@ -133,6 +151,7 @@ function frame(page: HTMLElement) {
     <div class="stage">
       <canvas tabindex="0" role="img" aria-label="the video; turn with the arrow keys, Shift for larger steps, Home looks straight ahead"></canvas>
       <p class="over" hidden></p>
+      <p class="low" role="status" hidden></p>
       <p class="hint">Drag, or press the arrow keys. Home looks straight ahead.
         <button type="button" name="full">Full screen</button>
         <button type="button" name="device" hidden>Turn with the device</button>
@@ -145,6 +164,7 @@ function frame(page: HTMLElement) {
     canvas: find<HTMLCanvasElement>("canvas"),
     link: find(".link"),
     over: find(".over"),
+    low: find(".low"),
     panel: find(".panel"),
     stage: find(".stage"),
     button: (name: string) => find<HTMLButtonElement>(`button[name=${name}]`),
@@ -161,7 +181,7 @@ function lacks(): string | undefined {
 }
 
 function start(page: HTMLElement) {
-  const { canvas, link, over, panel, stage, button, speaker } = frame(page);
+  const { canvas, link, over, low, panel, stage, button, speaker } = frame(page);
   const stop = (words: string) => {
     over.hidden = false;
     over.textContent = words;
@@ -178,7 +198,7 @@ function start(page: HTMLElement) {
   } catch {
     return stop("This browser has no WebGL 2, which draws the sphere. Switch it on in the browser's settings, or take another browser.");
   }
-  const player = new Player(sphere, (tile, words) => say(`tile ${tile} ${words}`));
+  const player = new Player(sphere, (tile, words) => say(`tile ${tile} ${words}`), () => void overwhelmed(player.video));
   const look = new Look(canvas);
   const headset = new Headset(sphere, look, button("headset"), say);
   turnWithDevice(look, button("device"), say, () => headset.worn);
@@ -194,7 +214,10 @@ function start(page: HTMLElement) {
     if (stopped) return;
     heard = performance.now();
     try {
-      if (message.news === "video") sound.begin(message);
+      if (message.news === "video") {
+        sound.begin(message);
+        if (message.low && !(player.video?.low ?? false)) say(LOW);
+      }
       if (message.news === "tile" && message.tile === SOUND) sound.take(message);
       else player.take(message, performance.now());
       if (message.news === "slot") sound.slot(message.slot, message.sound, player.shownIn(message.slot, performance.now()));
@@ -241,10 +264,14 @@ function start(page: HTMLElement) {
       link.className = good ? "link live" : "link lost";
       over.hidden = good;
       over.textContent = headline();
+      const trouble = undecodable ?? (player.video?.low === true ? LOW : "");
+      low.hidden = trouble === "";
+      if (low.textContent !== trouble) low.textContent = trouble;
       const slot = player.slot;
       const data: Record<string, unknown> = {
         state: gone !== undefined ? "gone" : isSilent() ? "silent" : state,
         viewing: player.video?.viewing ?? "",
+        low: player.video?.low ?? "",
         slot: slot?.slot ?? "",
         pictures: player.pictures,
         firstPictureMs: Math.round(player.firstPictureMs ?? 0),

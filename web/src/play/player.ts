@@ -12,6 +12,10 @@ const DELAY_MS = 200;
 const SLOTS_AHEAD = 3;
 /** The clocks of page and program drift by less than this share. */
 const DRIFT = 0.05;
+/** Slots after one another in which the decoders of most tiles fail, after which tiles are given up. */
+const MOST_FAILED = 3;
+/** The same where decoders are too slow, which may pass. */
+const MOST_SLOW = 10;
 /** Places across a field of view, as parts of it from its middle. */
 const FIELD = [-0.45, -0.225, 0, 0.225, 0.45];
 
@@ -34,12 +38,18 @@ export class Player {
   /** The first pictures of the first slot's tiles, and the places that show one. */
   #first: { show: Show; shown: Set<number> } | undefined;
   #origin: number | undefined;
+  /** The panorama shows nothing yet. */
+  #blank = true;
+  #trouble = { failed: 0, slow: 0 };
   readonly #sphere: Sphere;
   readonly #failed: (tile: number, cause: string) => void;
+  readonly #overwhelmed: () => void;
 
-  constructor(sphere: Sphere, failed: (tile: number, cause: string) => void) {
+  /** `overwhelmed` is called when most tiles are not decoded for several slots, and again while that lasts. */
+  constructor(sphere: Sphere, failed: (tile: number, cause: string) => void, overwhelmed: () => void) {
     this.#sphere = sphere;
     this.#failed = failed;
+    this.#overwhelmed = overwhelmed;
     this.decoders = new Decoders(failed);
   }
 
@@ -60,12 +70,14 @@ export class Player {
     this.#tiles.clear();
     this.#origin = undefined;
     this.begun = undefined;
+    this.#trouble = { failed: 0, slow: 0 };
     const before = this.video;
     const same = (["width", "height", "columns", "rows", "projection"] as const).every((key) => before?.[key] === video[key]);
     this.video = video;
     // After a loss of the connection the last picture stays until there is a new one.
     if (same) return;
     this.#panorama = this.#sphere.set(video);
+    this.#blank = true;
     this.#middles = Array.from({ length: video.columns * video.rows }, (_, tile) => middle(video, tile));
   }
 
@@ -79,7 +91,7 @@ export class Player {
     const other = tiles.get(tile.tile);
     if (other !== undefined && other.quality <= tile.quality) return;
     tiles.set(tile.tile, tile);
-    if (this.pictures > 0 || this.begun !== undefined) return;
+    if (!this.#blank || this.begun !== undefined) return;
     this.#first ??= { show: this.decoders.show(tile.slot, [], now), shown: new Set() };
     if (tile.slot === this.#first.show.slot) this.#first.show.jobs.push(...this.decoders.show(tile.slot, [tile], now, 1).jobs);
   }
@@ -122,7 +134,9 @@ export class Player {
   turn(now: number, look: Orientation) {
     const order = (tile: number) => -nearness(look, this.#middles[tile] ?? [0, 0, 1]);
     while (this.#shows[1] !== undefined && this.#due(this.#shows[1].show, now) >= 0) {
-      this.decoders.end(this.#shows.shift()!.show);
+      const { show } = this.#shows.shift()!;
+      this.#judge(show);
+      this.decoders.end(show);
     }
     for (const { show } of this.#shows) this.decoders.turn(show, this.#due(show, now), now, order);
     if (this.#first !== undefined) this.decoders.turn(this.#first.show, 0, now, order);
@@ -137,7 +151,19 @@ export class Player {
     this.slot = present.slot;
     const ready = this.#ready(present.show, due);
     if (ready.length === 0) return;
+    this.#blank = false;
     void panorama.paste(ready, this.#failed).then(() => this.#count());
+  }
+
+  /** Whether the browser decodes the tiles is seen only by decoding: it accepts configurations of any size and number. */
+  #judge(show: Show) {
+    const most = (of: (job: Show["jobs"][number]) => boolean) => show.jobs.filter(of).length > show.jobs.length / 2;
+    const failed = most((job) => job.failed) ? this.#trouble.failed + 1 : 0;
+    const slow = !show.seldom && most((job) => job.returned < job.pictures.length / 2) ? this.#trouble.slow + 1 : 0;
+    this.#trouble = { failed, slow };
+    if (failed < MOST_FAILED && slow < MOST_SLOW) return;
+    this.#trouble = { failed: 0, slow: 0 };
+    this.#overwhelmed();
   }
 
   #ready(show: Show, at: number) {

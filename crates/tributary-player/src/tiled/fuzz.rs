@@ -97,7 +97,12 @@ fn table() -> RdTable {
 /// If one of these properties does not hold.
 pub fn pusher(data: &[u8]) {
     let table = table();
-    let video = Video { layout: table.layout().clone(), gops: GOPS, sound: SoundFormat::new(2) };
+    let video = Video {
+        layout: table.layout().clone(),
+        gops: GOPS,
+        sound: SoundFormat::new(2),
+        low_resolution: false,
+    };
     let mut pusher = Pusher::new(video).with_sound(vec![SOUND_BYTES as u32]);
     let mut client = Frames::new(Reader::Client);
     records(data, |now, command, bytes| {
@@ -145,7 +150,13 @@ pub fn pusher(data: &[u8]) {
 /// # Panics
 /// If one of these properties does not hold.
 pub fn player(data: &[u8]) {
-    let settings = PlayerSettings { seconds: Some(2), assumed: Bitrate::from_mbps(20), plans: 4, kept: None };
+    let settings = PlayerSettings {
+        seconds: Some(2),
+        assumed: Bitrate::from_mbps(20),
+        plans: 4,
+        kept: None,
+        low_resolution: false,
+    };
     let planner = Planner {
         allocator: allocator("ows", settings.plans, false).expect("the default allocator"),
         field: FieldOfView::default(),

@@ -51,6 +51,8 @@ pub struct PlayerSettings {
     /// Slots whose records are kept, the last ones (at least four), for a viewing that may not end: its memory does not grow. `None`: the
     /// record of the whole viewing.
     pub kept: Option<u32>,
+    /// Whether to ask for the low-resolution stream instead of the tiles.
+    pub low_resolution: bool,
 }
 
 /// A tile, or the sound of a slot, that arrived completely.
@@ -174,7 +176,8 @@ impl Player {
     /// A player that requests the start at once.
     #[must_use]
     pub fn new(settings: PlayerSettings, planner: Planner, now: Instant) -> Self {
-        let start = [TiledMessage::Start, TiledMessage::Menus { first: 0, count: 1 + MENUS_AHEAD as u16 }];
+        let start = TiledMessage::Start { low_resolution: settings.low_resolution };
+        let start = [start, TiledMessage::Menus { first: 0, count: 1 + MENUS_AHEAD as u16 }];
         Self {
             settings,
             to_play: settings.seconds.unwrap_or(0),

@@ -96,6 +96,11 @@ pub enum PushError {
     /// A message before the start, or a second start.
     #[error("the client did not begin with a start message, or sent two")]
     Order,
+    /// The low-resolution stream of a video that has none.
+    #[error(
+        "this video has no low-resolution stream; ask for its tiles, or make it again with `tributary ingest`"
+    )]
+    NoLowResolution,
     /// Too many waiting plans or menus.
     #[error("the client has more than {0} requests waiting")]
     Excess(usize),
@@ -172,6 +177,10 @@ pub struct Pusher {
     video: Video,
     /// Bytes of each GoP's sound; those behind the last one have none.
     sound: Vec<u32>,
+    /// The low-resolution stream and its sound.
+    low: Option<(Video, Vec<u32>)>,
+    /// Whether the client has asked for it.
+    is_low: bool,
     frames: Frames,
     started: bool,
     /// Whether the client has ended the viewing.
@@ -200,6 +209,8 @@ impl Pusher {
         Self {
             video,
             sound: Vec::new(),
+            low: None,
+            is_low: false,
             frames: Frames::new(Reader::Server),
             started: false,
             ended: false,
@@ -222,6 +233,21 @@ impl Pusher {
     pub fn with_sound(mut self, bytes: Vec<u32>) -> Self {
         self.sound = bytes;
         self
+    }
+
+    /// The same for a video that has a low-resolution stream, given with its sound's bytes.
+    #[must_use]
+    pub fn with_low_resolution(mut self, low: Option<(Video, Vec<u32>)>) -> Self {
+        self.video.low_resolution = low.is_some();
+        self.low = low;
+        self
+    }
+
+    /// Whether the client has asked for the low-resolution stream. All tiles, and the table of [`Self::poll_transmit`], are then that
+    /// stream's.
+    #[must_use]
+    pub fn is_low_resolution(&self) -> bool {
+        self.is_low
     }
 
     /// The description of the video.
@@ -270,7 +296,11 @@ impl Pusher {
         while let Some(message) = self.frames.next()? {
             self.heard = Some(now);
             match message {
-                TiledMessage::Start if !self.started => {
+                TiledMessage::Start { low_resolution } if !self.started => {
+                    if low_resolution {
+                        (self.video, self.sound) = self.low.take().ok_or(PushError::NoLowResolution)?;
+                        self.is_low = true;
+                    }
                     self.started = true;
                     self.answer(Answer::Video)?;
                 }

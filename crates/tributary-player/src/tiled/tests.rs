@@ -16,6 +16,7 @@ use super::*;
 
 mod sound;
 
+const START: TiledMessage = TiledMessage::Start { low_resolution: false };
 /// Bytes of a tile in each quality.
 const SIZES: [u64; 3] = [40_000, 20_000, 10_000];
 
@@ -39,11 +40,17 @@ fn planner(name: &str) -> Planner {
 }
 
 fn settings(slots: u32) -> PlayerSettings {
-    PlayerSettings { seconds: Some(slots), assumed: Bitrate::from_bps(2_000_000), plans: 1, kept: None }
+    PlayerSettings {
+        seconds: Some(slots),
+        assumed: Bitrate::from_bps(2_000_000),
+        plans: 1,
+        kept: None,
+        low_resolution: false,
+    }
 }
 
 fn video() -> Video {
-    Video { layout: table().layout().clone(), gops: 3, sound: None }
+    Video { layout: table().layout().clone(), gops: 3, sound: None, low_resolution: false }
 }
 
 /// The next tile to read, and its parts after the read.
@@ -74,7 +81,7 @@ fn part(slot: u32, tile: u16, offset: u32, total: u32) -> TiledMessage {
 
 fn started() -> Pusher {
     let mut pusher = Pusher::new(video());
-    pusher.handle_bytes(Instant::ZERO, &TiledMessage::Start.encode()).unwrap();
+    pusher.handle_bytes(Instant::ZERO, &START.encode()).unwrap();
     pusher
 }
 
@@ -89,12 +96,12 @@ fn playing() -> Player {
 
 fn messages() -> Vec<TiledMessage> {
     vec![
-        TiledMessage::Start,
+        TiledMessage::Start { low_resolution: true },
         TiledMessage::Menus { first: 2, count: 3 },
         plan(1, 0, vec![entry(3, 1), PlanEntry { with_init: true, ..entry(7, 2) }]),
         TiledMessage::End,
         TiledMessage::Report { in_time: 3, late: 1 },
-        TiledMessage::Video(Video { sound: SoundFormat::new(2), ..video() }),
+        TiledMessage::Video(Video { sound: SoundFormat::new(2), low_resolution: true, ..video() }),
         TiledMessage::menu_of(&table(), 1, 12_000),
         part(0, 3, 0, 20_000),
         TiledMessage::Served { asked: 7, sent: 5 },
@@ -156,7 +163,7 @@ fn requests_for_missing_tiles_are_refused_with_a_reason() {
         (plan(0, 0, vec![entry(0, 3)]), "quality 3; there are 3"),
         (far, "GoP 3; there are 3"),
         (TiledMessage::Menus { first: 9, count: 1 }, "GoP 9"),
-        (TiledMessage::Start, "or sent two"),
+        (START, "or sent two"),
     ] {
         let error = started().handle_bytes(Instant::ZERO, &message.encode()).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
@@ -167,6 +174,29 @@ fn requests_for_missing_tiles_are_refused_with_a_reason() {
         assert!(matches!(pusher.handle_bytes(Instant::ZERO, &old.encode()), Err(PushError::Old { .. })));
     }
     assert!(Pusher::new(video()).handle_bytes(Instant::ZERO, &plan(0, 0, vec![]).encode()).is_err());
+}
+
+#[test]
+fn a_client_gets_the_low_resolution_stream_if_it_asks_for_it_and_the_video_has_one() {
+    let start = TiledMessage::Start { low_resolution: true }.encode();
+    let error = Pusher::new(video()).handle_bytes(Instant::ZERO, &start).unwrap_err().to_string();
+    assert!(error.contains("no low-resolution stream") && error.contains("tributary ingest"), "{error}");
+    let grid = TileGrid::new(1, 1, Projection::Equirectangular).unwrap();
+    let layout = TableLayout { grid, width: 32, height: 16, qps: vec![27], ..table().layout().clone() };
+    let low = Video { layout, ..video() };
+    for asks in [false, true] {
+        let mut pusher = Pusher::new(video()).with_low_resolution(Some((low.clone(), vec![7])));
+        let start = TiledMessage::Start { low_resolution: asks };
+        pusher.handle_bytes(Instant::ZERO, &start.encode()).unwrap();
+        assert_eq!(pusher.is_low_resolution(), asks);
+        let Some(Transmit::Message { bytes, .. }) = pusher.poll_transmit(Instant::ZERO, &table()) else {
+            panic!("no answer")
+        };
+        let expected = if asks { low.clone() } else { Video { low_resolution: true, ..video() } };
+        assert_eq!(bytes, TiledMessage::Video(expected).encode());
+        let other = pusher.handle_bytes(Instant::ZERO, &plan(0, 0, vec![entry(7, 0)]).encode());
+        assert_eq!(other.is_err(), asks, "it has one tile");
+    }
 }
 
 #[test]

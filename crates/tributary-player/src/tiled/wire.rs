@@ -29,14 +29,14 @@ pub(super) const MOST_MENUS: u16 = 16;
 /// Number in the place of a tile's that means the sound of a GoP. Its only quality is 0.
 pub const SOUND: u16 = u16::MAX;
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 const MAGIC: &[u8; 4] = b"TRBT";
 
 /// A message in either direction.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum TiledMessage {
-    /// Client: starts the viewing.
-    Start,
+    /// Client: starts the viewing, of the tiles or of the low-resolution stream in their place.
+    Start { low_resolution: bool },
     /// Client: requests the menus of `count` GoPs from `first` on; after the video's last GoP comes its first.
     Menus { first: u32, count: u16 },
     /// Client: a plan of tiles to push.
@@ -108,6 +108,8 @@ pub struct Video {
     pub gops: u32,
     /// Its sound, if it has any.
     pub sound: Option<SoundFormat>,
+    /// Whether there is a low-resolution stream, which a client may ask for in the place of the tiles.
+    pub low_resolution: bool,
 }
 
 /// How the sound of a video is coded: Opus (RFC 6716) in fMP4 segments, whose time scale is always 48 kHz.
@@ -172,6 +174,10 @@ const TILE: u8 = 0x83;
 const REFUSED: u8 = 0x84;
 const SERVED: u8 = 0x85;
 
+/// Flag of START: the low-resolution stream instead of the tiles.
+const START_LOW: u8 = 1;
+/// Flag of VIDEO: there is a low-resolution stream.
+const VIDEO_LOW: u8 = 2;
 /// The sound's codec in VIDEO: Opus; 0 means no sound.
 const OPUS: u8 = 1;
 
@@ -227,7 +233,12 @@ pub(super) fn body(kind: u8, mut bytes: Bytes) -> Result<TiledMessage, WireError
             if &magic != MAGIC {
                 return Err(WireError::Magic);
             }
-            TiledMessage::Start
+            match bytes.get_u8() {
+                flags if flags & !START_LOW == 0 => TiledMessage::Start { low_resolution: flags != 0 },
+                flags => {
+                    return Err(WireError::Field { field: "the flags of a start", value: u64::from(flags) });
+                }
+            }
         }
         MENUS => {
             let (first, count) = (bytes.get_u32(), bytes.get_u16());
@@ -276,7 +287,7 @@ fn video(mut bytes: Bytes) -> Result<TiledMessage, WireError> {
         2 => Projection::TopBottom,
         other => return Err(WireError::Field { field: "the projection", value: u64::from(other) }),
     };
-    bytes.advance(1);
+    let low_resolution = bytes.get_u8() & VIDEO_LOW != 0;
     let sound = match (bytes.get_u8(), bytes.get_u8()) {
         (0, 0) => None,
         (OPUS, channels @ 1..=2) => SoundFormat::new(channels),
@@ -308,7 +319,7 @@ fn video(mut bytes: Bytes) -> Result<TiledMessage, WireError> {
         black_mse: 0.0,
     };
     RdTable::new(layout.clone(), (0..layout.grid.tiles()).map(|_| zeros()).collect())?;
-    Ok(TiledMessage::Video(Video { layout, gops, sound }))
+    Ok(TiledMessage::Video(Video { layout, gops, sound, low_resolution }))
 }
 
 fn tile(mut bytes: Bytes) -> Result<TiledMessage, WireError> {
@@ -367,9 +378,10 @@ impl TiledMessage {
 
     fn put(&self, out: &mut BytesMut) -> u8 {
         match self {
-            Self::Start => {
+            Self::Start { low_resolution } => {
                 out.put_slice(MAGIC);
-                out.put_u32(0);
+                out.put_u8(if *low_resolution { START_LOW } else { 0 });
+                out.put_bytes(0, 3);
                 START
             }
             Self::Menus { first, count } => {
@@ -463,7 +475,7 @@ fn put_reason(out: &mut BytesMut, reason: &str) {
     out.put_slice(&reason.as_bytes()[..end]);
 }
 
-fn put_video(out: &mut BytesMut, Video { layout, gops, sound }: &Video) {
+fn put_video(out: &mut BytesMut, Video { layout, gops, sound, low_resolution }: &Video) {
     out.put_u16(layout.grid.columns() as u16);
     out.put_u16(layout.grid.rows() as u16);
     out.put_u32(layout.width as u32);
@@ -475,7 +487,7 @@ fn put_video(out: &mut BytesMut, Video { layout, gops, sound }: &Video) {
         Projection::Cubemap => 1,
         Projection::TopBottom => 2,
     });
-    out.put_u8(0);
+    out.put_u8(if *low_resolution { VIDEO_LOW } else { 0 });
     out.put_u8(if sound.is_some() { OPUS } else { 0 });
     out.put_u8(sound.map_or(0, |sound| sound.channels));
     out.put_slice(&layout.qps);

@@ -63,6 +63,11 @@ pub trait TileSource: Send + Sync + 'static {
     fn sound_segment(&self, _gop: usize) -> io::Result<Bytes> {
         Err(io::ErrorKind::NotFound.into())
     }
+
+    /// The low-resolution stream, as a video of its own with as many GoPs; `None` for a video without one.
+    fn low_resolution(&self) -> Option<Arc<dyn TileSource>> {
+        None
+    }
 }
 
 /// Why a client was disconnected.
@@ -110,18 +115,18 @@ where
     O: Outlet,
     S: TileSource,
 {
-    let table = source.table();
-    let gops = u32::try_from(table.gops()).unwrap_or(u32::MAX);
-    let (sound, sound_bytes) = source.sound().unzip();
-    let video = Video { layout: table.layout().clone(), gops, sound };
+    let source: Arc<dyn TileSource> = source;
+    let low = source.low_resolution();
+    let (video, sound) = described(&*source);
+    let pusher = Pusher::new(video).with_sound(sound);
     let mut serving = Serving {
-        pusher: Pusher::new(video).with_sound(sound_bytes.unwrap_or_default()),
+        pusher: pusher.with_low_resolution(low.as_deref().map(described)),
         origin: Clock::now(),
         pushed: None,
         ended: None,
         buffer: vec![0; READ],
     };
-    let mut outcome = serving.run(&mut plans, &mut outlet, &source).await;
+    let mut outcome = serving.run(&mut plans, &mut outlet, (&source, low.as_ref())).await;
     let has_ended = serving.pusher.has_ended();
     if has_ended && matches!(outcome, Err(ServeTilesError::Stream(_) | ServeTilesError::Idle)) {
         // The client has sent its end message; errors after it do not matter.
@@ -134,6 +139,15 @@ where
     let _ = timeout(if has_ended { FAREWELL } else { PATIENCE }, outlet.finish()).await;
     let (counters, account) = (serving.pusher.counters(), serving.pusher.account());
     ServedTiles { counters, account, outcome }
+}
+
+/// The description of a video, and the bytes of each GoP's sound.
+fn described(source: &dyn TileSource) -> (Video, Vec<u32>) {
+    let table = source.table();
+    let gops = u32::try_from(table.gops()).unwrap_or(u32::MAX);
+    let (sound, sound_bytes) = source.sound().unzip();
+    let video = Video { layout: table.layout().clone(), gops, sound, low_resolution: false };
+    (video, sound_bytes.unwrap_or_default())
 }
 
 struct Serving {
@@ -151,18 +165,19 @@ impl Serving {
         Instant::ZERO + self.origin.elapsed()
     }
 
-    async fn run<R, O, S>(
+    /// `low`: the low-resolution stream of `source`.
+    async fn run<R, O>(
         &mut self,
         plans: &mut R,
         outlet: &mut O,
-        source: &Arc<S>,
+        (source, low): (&Arc<dyn TileSource>, Option<&Arc<dyn TileSource>>),
     ) -> Result<(), ServeTilesError>
     where
         R: AsyncRead + Unpin,
         O: Outlet,
-        S: TileSource,
     {
         while !self.pusher.is_over() {
+            let source = low.filter(|_| self.pusher.is_low_resolution()).unwrap_or(source);
             match self.pusher.poll_transmit(self.now(), source.table()) {
                 Some(Transmit::Message { bytes, deadline }) => {
                     match self.push(plans, outlet, (bytes, deadline)).await? {
@@ -246,9 +261,9 @@ fn named(tile: u16, quality: u8) -> String {
 }
 
 /// The media segment, and the initialisation segment if the plan requests it.
-async fn read<S: TileSource>(
+async fn read(
     order: TileOrder,
-    source: &Arc<S>,
+    source: &Arc<dyn TileSource>,
 ) -> Result<(Option<Bytes>, Bytes), ServeTilesError> {
     let (gop, tile, quality) = (order.gop, order.entry.tile, order.entry.quality);
     let failed = |source| ServeTilesError::Source { gop, tile, quality, source };

@@ -72,7 +72,13 @@ fn planner(name: &str) -> Planner {
 }
 
 fn settings(slots: u32) -> PlayerSettings {
-    PlayerSettings { seconds: Some(slots), assumed: Bitrate::from_bps(2_000_000), plans: 1, kept: None }
+    PlayerSettings {
+        seconds: Some(slots),
+        assumed: Bitrate::from_bps(2_000_000),
+        plans: 1,
+        kept: None,
+        low_resolution: false,
+    }
 }
 
 /// Carries bytes at a rate, and nothing during the outage (seconds from the start). Queues 10 ms of bytes.

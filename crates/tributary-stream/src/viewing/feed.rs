@@ -10,6 +10,7 @@
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -70,10 +71,15 @@ pub(super) struct VideoNews<'a> {
     pub sound: Option<SoundFormat>,
     /// Degrees, horizontal and vertical.
     pub field: (f64, f64),
+    /// It is the low-resolution stream, in the place of the tiles.
+    pub low: bool,
+    /// There is a low-resolution stream.
+    pub has_low: bool,
 }
 
 impl<'a> VideoNews<'a> {
-    pub(super) fn new(viewing: u32, video: &'a Video, field: (f64, f64)) -> Self {
+    /// `low`: it is the low-resolution stream.
+    pub(super) fn new((viewing, low): (u32, bool), video: &'a Video, field: (f64, f64)) -> Self {
         let layout = &video.layout;
         Self {
             viewing,
@@ -87,6 +93,8 @@ impl<'a> VideoNews<'a> {
             qps: &layout.qps,
             sound: video.sound,
             field,
+            low,
+            has_low: low || video.low_resolution,
         }
     }
 }
@@ -184,6 +192,8 @@ struct Inner {
     /// What a page that comes later needs first. Locked while a message is sent, so that such a page misses none.
     present: Mutex<Present>,
     head: watch::Sender<Option<Orientation>>,
+    /// The pages' browsers cannot decode the tiles.
+    low: AtomicBool,
     /// Changes whenever a page comes, or is loaded: when the last one was, until it comes.
     pages: watch::Sender<Option<Clock>>,
 }
@@ -217,6 +227,7 @@ impl Default for Feed {
             messages: broadcast::Sender::new(WAITING),
             present: Mutex::default(),
             head: watch::Sender::new(None),
+            low: AtomicBool::new(false),
             pages: watch::Sender::new(None),
         }));
         feed.say(&News::State { state: "waiting", cause: None });
@@ -246,6 +257,26 @@ impl Feed {
         self.0.head.send_replace(Some(orientation));
     }
 
+    /// A page cannot decode the tiles. Returns whether there is a low-resolution stream, which all pages then get.
+    #[must_use]
+    pub fn fall_back(&self) -> bool {
+        let has_low = self.present().video["has_low"] == true;
+        if has_low {
+            self.low_resolution(true);
+        }
+        has_low
+    }
+
+    /// Whether viewings from now on are of the low-resolution stream.
+    pub(super) fn low_resolution(&self, low: bool) {
+        self.0.low.store(low, Ordering::Relaxed);
+    }
+
+    /// See [`Self::low_resolution`].
+    pub(super) fn is_low_resolution(&self) -> bool {
+        self.0.low.load(Ordering::Relaxed)
+    }
+
     /// The viewing as `docs/guide/status.md` describes it.
     #[must_use]
     pub fn status(&self) -> Value {
@@ -254,6 +285,7 @@ impl Feed {
             "state": present.state["state"], "cause": present.state["cause"], "pages": self.pages(),
             "video": present.video, "shown": present.slot, "so_far": present.so_far, "quality": present.quality,
             "look": self.looking(),
+            "low_resolution": present.video["low"] == true,
         });
         if let Some(radios) = present.radios.get("radios") {
             status["radios"] = radios.clone();
@@ -486,6 +518,28 @@ mod tests {
         assert_eq!((told["news"].as_str(), told["messages"].as_u64()), (Some("skipped"), Some(10)));
         assert_eq!(news(&page.next().await)["state"], "waiting");
         assert_eq!(page.next().await[4], TILE);
+    }
+
+    #[test]
+    fn a_page_gets_the_low_resolution_stream_if_there_is_one() {
+        let grid = tributary_video::tiles::TileGrid::new(1, 1, Projection::Equirectangular).unwrap();
+        let layout = tributary_video::rd::TableLayout {
+            grid,
+            width: 64,
+            height: 32,
+            gop_duration_s: 1.0,
+            qps: vec![27],
+        };
+        for has_low in [false, true] {
+            let feed = Feed::default();
+            assert!(!feed.fall_back(), "no video yet");
+            let video = Video { layout: layout.clone(), gops: 1, sound: None, low_resolution: has_low };
+            feed.say(&News::Video(VideoNews::new((0, false), &video, (110.0, 90.0))));
+            assert_eq!(feed.status()["low_resolution"], false);
+            assert_eq!((feed.fall_back(), feed.is_low_resolution()), (has_low, has_low));
+            feed.say(&News::Video(VideoNews::new((1, true), &video, (110.0, 90.0))));
+            assert_eq!(feed.status()["low_resolution"], true);
+        }
     }
 
     #[test]

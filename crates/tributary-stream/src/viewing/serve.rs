@@ -50,6 +50,10 @@ impl TileSource for DiskSource {
     fn sound_segment(&self, gop: usize) -> io::Result<Bytes> {
         self.0.sound_segment(gop).map(Bytes::from).map_err(io::Error::other)
     }
+
+    fn low_resolution(&self) -> Option<Arc<dyn TileSource>> {
+        self.0.low().map(|low| Arc::new(Self(low.clone())) as Arc<dyn TileSource>)
+    }
 }
 
 /// Sends tiles as messages with deadlines.

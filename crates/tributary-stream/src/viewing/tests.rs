@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, Weak};
 use tributary_net::transport::TransportConfig;
 use tributary_net::{Common, Key};
 use tributary_tiles::FrameRate;
-use tributary_tiles::ingest::{Progress, Settings, ingest};
+use tributary_tiles::ingest::{Prepared, Progress, Settings};
+use tributary_tiles::layout::LOW;
 use tributary_tiles::source::Eyes;
 use tributary_types::Bitrate;
 use tributary_video::projection::Projection;
@@ -54,7 +55,10 @@ fn clip() -> Arc<Clip> {
             sound: true,
             jobs: None,
         };
-        ingest(&source, &settings, &directory.path().join("tiles"), &|_: Progress| ()).unwrap();
+        let tiles = directory.path().join("tiles");
+        let prepared = Prepared::of(&source, &settings).unwrap();
+        prepared.make(&tiles, &|_: Progress| ()).unwrap();
+        prepared.low().unwrap().make(&tiles.join(LOW), &|_: Progress| ()).unwrap();
         let clip = Arc::new(Clip(directory));
         *shared = Arc::downgrade(&clip);
         clip
@@ -74,6 +78,7 @@ fn viewer(allocator: &str, head: Option<PathBuf>) -> ViewerConfig {
         field: (110.0, 90.0),
         width: 96,
         record: true,
+        low_resolution: false,
     }
 }
 
@@ -142,6 +147,23 @@ async fn a_viewer_on_loopback_sees_the_video_over_every_transport() {
         assert_eq!(serde_json::from_str::<TiledResult>(&json).unwrap().load, result.load);
         assert!(table(&[&result]).to_text().contains("frozen"));
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_viewer_gets_the_low_resolution_stream_instead_of_tiles_if_the_video_has_one() {
+    let clip = clip();
+    let low = || ViewerConfig { low_resolution: true, record: false, ..viewer("ows", None) };
+    let viewed = view("session", low(), &clip.path()).await.unwrap();
+    let (record, quality) = (&viewed.result.record, viewed.result.quality.as_ref().unwrap());
+    assert!(record.slots.iter().all(|slot| slot.planned == [(0, 0)] && slot.sound.is_some()), "{record:?}");
+    assert!(quality.viewport.pooled_db > 12.0, "{quality:?}");
+    let directory = tempfile::tempdir().unwrap();
+    let without = directory.path().join("tiles");
+    let copied = Command::new("cp").args(["-r"]).arg(clip.path()).arg(&without).status().unwrap();
+    assert!(copied.success());
+    std::fs::remove_dir_all(without.join(LOW)).unwrap();
+    let error = view("session", low(), &without).await.map(drop).unwrap_err().to_string();
+    assert!(error.contains("no low-resolution stream; ask for its tiles"), "{error}");
 }
 
 #[test]

@@ -47,6 +47,8 @@ pub struct ViewerConfig {
     pub width: usize,
     /// Whether the view is recorded as video, for a report.
     pub record: bool,
+    /// Whether to ask for the low-resolution stream instead of the tiles.
+    pub low_resolution: bool,
 }
 
 impl Default for ViewerConfig {
@@ -64,6 +66,7 @@ impl Default for ViewerConfig {
             field: (110.0, 90.0),
             width: 720,
             record: false,
+            low_resolution: false,
         }
     }
 }
@@ -182,14 +185,14 @@ impl Viewpoint {
     /// Settings of the player.
     #[must_use]
     pub fn player(&self) -> PlayerSettings {
-        let (seconds, assumed, plans) = (self.config.seconds, self.config.assumed, self.config.plans());
-        PlayerSettings { seconds, assumed, plans, kept: None }
+        let ViewerConfig { seconds, assumed, low_resolution, .. } = self.config;
+        PlayerSettings { seconds, assumed, plans: self.config.plans(), kept: None, low_resolution }
     }
 
-    /// The same for a viewer who watches as long as he likes, unless a duration is given, and of whom no record is wanted.
+    /// The same for the tiles, or the low-resolution stream, and for a viewer who watches as long as he likes, unless a duration is given, and of whom no record is wanted.
     #[must_use]
-    pub(super) fn endless(&self) -> PlayerSettings {
-        let player = self.player();
+    pub(super) fn endless(&self, low_resolution: bool) -> PlayerSettings {
+        let player = PlayerSettings { low_resolution, ..self.player() };
         PlayerSettings { seconds: player.seconds.or(Some(u32::MAX)), kept: Some(SLOTS_KEPT), ..player }
     }
 
@@ -254,7 +257,7 @@ impl Viewpoint {
         reference: Option<&Path>,
         progress: &mut (dyn FnMut(f64, &str) + Send),
     ) -> Result<Viewed, ViewError> {
-        let reference = reference.map(TiledVideo::open).transpose()?;
+        let reference = reference.map(TiledVideo::open).transpose()?.map(|video| self.asked_of(video));
         let spool = Spool::temporary().map_err(PlayFailure::Spool)?;
         progress(0.0, "playing");
         let played = play(config, self.player(), self.planner()?, spool).await?;
@@ -315,6 +318,14 @@ impl Viewpoint {
             record,
         };
         Ok(Viewed { result, measured })
+    }
+
+    /// The video, or its low-resolution stream, whichever is asked for.
+    fn asked_of(&self, video: TiledVideo) -> TiledVideo {
+        match video.low() {
+            Some(low) if self.config.low_resolution => TiledVideo::clone(low),
+            _ => video,
+        }
     }
 
     /// Checks that the server's video is the one of a directory.

@@ -47,6 +47,10 @@ pub async fn watch(
         feed.say(&News::State { state: "connecting", cause: None });
         let cause = match one(viewpoint, (config, &reference), (feed, viewing)).await {
             Ok(Outcome::Left) => {
+                if feed.pages() == 0 {
+                    // Another browser may be able to decode the tiles.
+                    feed.low_resolution(false);
+                }
                 feed.say(&News::State { state: "waiting", cause: None });
                 continue;
             }
@@ -76,7 +80,8 @@ async fn one(
     let mut watching = Watching::new((&connection, radios), to, viewpoint);
     watching.sampler = reference.clone().map(Sampler::new);
     let planner = viewpoint.planner().expect("the allocator was checked");
-    let (video, record) = play_tiles(streams, viewpoint.endless(), planner, &mut watching).await?;
+    let (video, record) =
+        play_tiles(streams, viewpoint.endless(watching.low), planner, &mut watching).await?;
     let left = watching.has_left();
     let reason = connection.close_reason();
     // The viewing is over, so the result of closing does not matter.
@@ -99,6 +104,8 @@ struct Watching<'a> {
     viewpoint: &'a Viewpoint,
     sampler: Option<Sampler>,
     head: Receiver<Option<Orientation>>,
+    /// Whether it is the low-resolution stream.
+    low: bool,
     /// The next slot to be shown.
     next: u32,
     /// Whether the video was announced.
@@ -125,6 +132,7 @@ impl<'a> Watching<'a> {
             viewpoint,
             sampler,
             head,
+            low: feed.is_low_resolution() || viewpoint.player().low_resolution,
             next: 0,
             began: false,
             away: None,
@@ -160,7 +168,7 @@ impl Viewer for Watching<'_> {
         if !self.began {
             self.began = true;
             let field = self.viewpoint.field_degrees();
-            self.feed.say(&News::Video(VideoNews::new(self.viewing, video, field)));
+            self.feed.say(&News::Video(VideoNews::new((self.viewing, self.low), video, field)));
             self.sampler.take_if(|sampler| {
                 let other = self.viewpoint.same(sampler.video(), video).err();
                 other.inspect(|error| tracing::warn!("the viewport is not measured: {error}")).is_some()
@@ -184,7 +192,8 @@ impl Viewer for Watching<'_> {
     }
 
     fn has_left(&self) -> bool {
-        self.away.is_some_and(|since| since.elapsed() >= AWAY)
+        // Another viewing has the low-resolution stream.
+        self.away.is_some_and(|since| since.elapsed() >= AWAY) || self.feed.is_low_resolution() && !self.low
     }
 }
 

@@ -19,7 +19,7 @@ use crate::source::{self, Eyes, Times, Upright, Use};
 /// The longest side of a picture that libx264 accepts, pixels.
 const LONGEST_SIDE: usize = 16_384;
 /// The smallest side of a tile: a macroblock.
-const SMALLEST_TILE: usize = 16;
+pub(super) const SMALLEST_TILE: usize = 16;
 
 /// What is made; equal recipes produce equal bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

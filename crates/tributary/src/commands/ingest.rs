@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use tributary_cli::{Progress, output, quantity};
 use tributary_report::{Column, Table, TableCell};
 use tributary_tiles::ingest::{self, Estimate, IngestError, Prepared, Settings, Stage, Watch};
+use tributary_tiles::layout::LOW;
 use tributary_tiles::{FrameRate, Record, TiledVideo, source};
 use tributary_video::metrics::psnr_db;
 use tributary_video::projection::Projection;
@@ -22,7 +23,8 @@ use tributary_video::tiles::TileGrid;
 ///
 /// Encodes with ffmpeg and libx264 on all cores (closed GoPs, no B-pictures, constant QP) and decodes the result to
 /// measure it. The directory gets fMP4 segments, an MPD with the position of every tile, the source's pictures
-/// without loss, a table of measured sizes and errors, and the first track of sound as Opus. Time and size are estimated before it begins. Ctrl-C stops
+/// without loss, a table of measured sizes and errors, the first track of sound as Opus, and a low-resolution stream for players that cannot
+/// decode the tiles. Time and size are estimated before it begins. Ctrl-C stops
 /// it; the same command then continues after the last finished second. The picture must divide into equal tiles of
 /// even size.
 #[derive(Debug, Args)]
@@ -65,6 +67,9 @@ pub(crate) struct IngestArguments {
     /// Leave the sound out
     #[arg(long)]
     no_sound: bool,
+    /// Leave the low-resolution stream out: 640 pixels wide, for browsers that cannot decode the tiles
+    #[arg(long)]
+    no_low_resolution: bool,
     /// Encoders at the same time [default: one per core]
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
@@ -150,7 +155,11 @@ pub(crate) fn run(arguments: IngestArguments) -> Result<ExitCode> {
             None => shown.note("no estimate of time and size: the file cannot be read from its middle on"),
         }
     }
-    let made = prepared.make(&arguments.out, &shown);
+    let low = prepared.low().filter(|_| !arguments.no_low_resolution);
+    let made = prepared.make(&arguments.out, &shown).and_then(|video| {
+        low.map_or(Ok(()), |low| low.make(&arguments.out.join(LOW), &shown).map(drop))?;
+        Ok(video)
+    });
     shown.end();
     let video = match made {
         Err(error @ IngestError::Stopped { .. }) => {

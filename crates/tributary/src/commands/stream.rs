@@ -115,6 +115,9 @@ pub(crate) struct StreamPlayArguments {
     /// Write an HTML report with pictures of the viewport
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+    /// Ask for the low-resolution stream instead of the tiles
+    #[arg(long)]
+    pub(crate) low_resolution: bool,
     /// Store the arrived tiles in this file and print counters as JSON, without measuring quality
     #[arg(long, value_name = "FILE", hide = true, conflicts_with_all = ["reference", "report"])]
     pub(crate) keep: Option<PathBuf>,
@@ -239,6 +242,7 @@ fn playing(arguments: &StreamPlayArguments) -> Result<(PlayConfig, Viewpoint)> {
     let config = PlayConfig { transport, paths };
     let mut viewer = arguments.viewer.config(arguments.seconds)?;
     viewer.record = arguments.report.is_some();
+    viewer.low_resolution = arguments.low_resolution;
     Ok((config, Viewpoint::new(viewer)?))
 }
 

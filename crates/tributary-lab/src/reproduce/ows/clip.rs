@@ -187,7 +187,12 @@ impl Clip {
     /// The video's description, as a server sends it.
     #[must_use]
     pub fn video(&self) -> Video {
-        Video { layout: self.table.layout().clone(), gops: self.table.gops() as u32, sound: None }
+        Video {
+            layout: self.table.layout().clone(),
+            gops: self.table.gops() as u32,
+            sound: None,
+            low_resolution: false,
+        }
     }
 
     /// The table's GoP that is shown as GoP `gop` of a viewing.

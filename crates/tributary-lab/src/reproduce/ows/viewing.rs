@@ -125,6 +125,7 @@ impl Task {
             assumed: self.assumed,
             plans: plans(&self.allocator),
             kept: None,
+            low_resolution: false,
         };
         let table = Arc::new(clip.starting_at(self.watched.first));
         let planner = self.planner(&self.allocator, from)?;

@@ -99,7 +99,7 @@ fn sound_of_another_size_than_announced_or_not_requested_ends_the_viewing() {
 #[test]
 fn a_pusher_sends_the_sound_in_its_place_and_counts_only_tiles() {
     let mut pusher = Pusher::new(with_sound()).with_sound(vec![20_000, 0]);
-    pusher.handle_bytes(Instant::ZERO, &TiledMessage::Start.encode()).unwrap();
+    pusher.handle_bytes(Instant::ZERO, &START.encode()).unwrap();
     let asked = vec![entry(SOUND, 0), entry(3, 1)];
     pusher.handle_bytes(Instant::ZERO, &plan(0, 0, asked.clone()).encode()).unwrap();
     let first = next_tile(&mut pusher, Instant::ZERO).unwrap();

@@ -44,7 +44,12 @@ impl fmt::Debug for TiledServer {
 
 impl TiledServer {
     pub(super) fn new(table: Arc<RdTable>, up: Pipe, down: Pipe) -> Self {
-        let video = Video { layout: table.layout().clone(), gops: table.gops() as u32, sound: None };
+        let video = Video {
+            layout: table.layout().clone(),
+            gops: table.gops() as u32,
+            sound: None,
+            low_resolution: false,
+        };
         let cells = (0..table.gops()).flat_map(|gop| table.gop(gop));
         let longest = cells.flat_map(|cells| &cells.bytes).copied().max().unwrap_or(0);
         let zeros = Bytes::from(vec![0; (longest as usize).max(INIT)]);

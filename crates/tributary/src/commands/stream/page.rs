@@ -67,6 +67,13 @@ async fn answer(path: String, request: Request<Incoming>, feed: Feed) -> Answer 
             Ok(text) => look(&text.to_bytes(), &feed),
             Err(_) => site::refuse(StatusCode::PAYLOAD_TOO_LARGE, "too long for an orientation"),
         },
+        ("/low", &Method::POST) if feed.fall_back() => {
+            tracing::warn!("a page cannot decode the tiles: low resolution");
+            site::answer("text/plain", Empty::new())
+        }
+        ("/low", &Method::POST) => {
+            site::refuse(StatusCode::CONFLICT, "this video has no low-resolution stream")
+        }
         _ => site::nothing(request.method()),
     }
 }
