@@ -125,7 +125,7 @@ fn peers_of_other_versions_refuse_each_other_by_name() {
         bytes[1] = 1;
         bytes
     };
-    let words = "the peer speaks version 1 of tiled streaming, this program version 2";
+    let words = "the peer speaks version 1 of tiled streaming, this program version 3";
     let error = started().handle_bytes(Instant::ZERO, &old(TiledMessage::End)).unwrap_err();
     assert_eq!(error.to_string(), words);
     let (mut player, _) = playing(0, 1);
