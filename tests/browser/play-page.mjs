@@ -152,7 +152,7 @@ try {
   await few.page.locator('main[data-low=true]').waitFor(PATIENCE);
   await few.page.locator('.low', { hasText: 'tiles cannot be decoded here: low resolution' }).waitFor(PATIENCE);
   await appears(few.page, few.page.locator('canvas'));
-  await shows(few.page, expected(tiles, 384, 128));
+  await shows(few.page, expected(tiles, 256, 128));
   await page.locator('main[data-low=true]').waitFor(PATIENCE);
   const told = stand.status().find((one) => one.role === 'stream play');
   if (!told.low_resolution || told.shown.tiles.length !== 1) fail(`the program says ${JSON.stringify(told)}`);
