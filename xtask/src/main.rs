@@ -4,7 +4,7 @@
 //! Not a build system: building and set-up are `make test`, `make demo` and `scripts/`.
 
 mod book;
-mod tests;
+mod programs;
 mod tidy;
 
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.as_slice() {
         ["tidy"] => tidy::run(tidy::Depth::Full),
         ["tidy", "--fast"] => tidy::run(tidy::Depth::Fast),
-        ["tests", options @ ..] => tests::run(options),
+        ["tests", options @ ..] => programs::run(options),
         ["book"] => book::run(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
