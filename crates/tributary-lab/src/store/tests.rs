@@ -28,7 +28,7 @@ fn rows(store: &Store<Sample>) -> Vec<Sample> {
 fn a_sweep_resumes_after_a_half_written_line() {
     let directory = tempfile::tempdir().unwrap();
     let (store, tally) = sweep(directory.path(), Shard::WHOLE, measured);
-    assert_eq!(tally, Tally { cells: 6, before: 0, now: 6, failed: 0, left_out: 0 });
+    assert_eq!(tally, Tally { cells: 6, before: 0, now: 6, failed: 0, left_out: 0, outdated: 0 });
     let whole = rows(&store);
     let file = directory.path().join("cells.jsonl");
     let bytes = std::fs::read(&file).unwrap();
@@ -91,7 +91,7 @@ fn no_cell_is_started_once_a_sweep_is_stopped() {
         measured(key)
     };
     let tally = execute((&KEYS, |key| key), run, &mut store, effort, &mut |_, _| ()).unwrap();
-    assert_eq!(tally, Tally { cells: 6, before: 0, now: 3, failed: 0, left_out: 3 });
+    assert_eq!(tally, Tally { cells: 6, before: 0, now: 3, failed: 0, left_out: 3, outdated: 0 });
 }
 
 #[test]
