@@ -36,6 +36,8 @@ fn the_same_algorithm_by_name_and_by_its_maker_is_the_same_run() {
     let named = hash(&run("mptcp/round-robin", "reno"), &Own::default());
     assert_eq!(hash(&unnamed, &copies()), named);
     assert_ne!(hash(&run("mptcp/round-robin", "cubic"), &Own::default()), named);
+    unnamed.transport = TransportName::Session { scheduler: "own:scheduler".to_owned() };
+    assert_eq!(hash(&unnamed, &copies()), hash(&run("session/round-robin", "reno"), &Own::default()));
     let congestion = Own { scheduler: None, ..copies() };
     for transport in ["tcp:wifi", "session/fbdt"] {
         let named = hash(&run(transport, "reno"), &Own::default());
@@ -50,7 +52,7 @@ fn they_are_refused_where_nothing_would_use_them() {
         other => panic!("{other:?}"),
     };
     let (scheduler, congestion) = (Own { congestion: None, ..copies() }, Own { scheduler: None, ..copies() });
-    for transport in ["tcp:wifi", "session/fbdt", "quic", "mpquic"] {
+    for transport in ["tcp:wifi", "quic", "mpquic"] {
         assert_eq!(field(run(transport, "cubic"), &scheduler), "scheduler", "{transport}");
     }
     for transport in ["quic", "mpquic"] {

@@ -112,7 +112,7 @@ fn the_pathways_of_avira_are_measured_judged_and_drawn_the_same_each_time() {
         assert!(one("prioritised") > 0.0, "{sample:?}");
     }
     let claims = &outcome.reproduction.claims;
-    assert_eq!(claims.len(), 37, "{claims:#?}");
+    assert_eq!(claims.len(), 41, "{claims:#?}");
     assert!(claims.iter().all(|claim| claim.measured.is_some()), "{claims:#?}");
     let page = Page::new(&paper, &outcome).html();
     assert!(page.contains("Table II") && page.contains("Figure 5: traffic of each subflow"));
