@@ -90,7 +90,7 @@ def test_a_scheduler_hears_events_and_may_take_from_both_ends():
         (7, r"Bad\.assign returned 7 \(int\); wanted a Subflow with room, or its id"),
         ("wifi", r"Bad\.assign returned 'wifi' \(str\)"),
         ((0, 10**9), r"wanted a segment from window\.next to window\.last"),
-        ((0, 1, 2), r"Bad\.assign returned \(0, 1, 2\) \(tuple\)"),
+        ((0, 1, 2), r"Bad\.assign returned \(\d, 1, 2\) \(tuple\)"),
     ],
 )
 @pytest.mark.parametrize("transport", ["mptcp", "session"])
