@@ -22,6 +22,10 @@ const COMPUTING: [(&str, &str); 7] = [
     ("tributary-sim", "own"),
 ];
 
+/// Programs that judge an emulated network's or a recording's truth in real time: they run last, when nothing computes any more.
+const MEASURING: [(&str, &str); 3] =
+    [("tributary-emu", "emulator"), ("tributary-lab", "record"), ("tributary-lab", "tunnel")];
+
 /// A test program that cargo built.
 #[derive(Debug, PartialEq)]
 struct Program {
@@ -36,6 +40,10 @@ struct Program {
 impl Program {
     fn computes(&self) -> bool {
         COMPUTING.contains(&(self.package.as_str(), self.target.as_str()))
+    }
+
+    fn measures(&self) -> bool {
+        MEASURING.contains(&(self.package.as_str(), self.target.as_str()))
     }
 
     /// Runs it to its end, and prints its output as a whole. True if it passed.
@@ -83,8 +91,9 @@ pub fn run(arguments: &[&str]) -> Result<bool> {
     if !built.status.success() {
         bail!("cargo test --no-run {} failed", arguments.join(" "));
     }
-    let (computing, waiting): (Vec<_>, Vec<_>) =
+    let (computing, mut waiting): (Vec<_>, Vec<_>) =
         programs(&String::from_utf8(built.stdout)?)?.into_iter().partition(Program::computes);
+    waiting.sort_by_key(Program::measures);
     let printing = Mutex::new(());
     let one_by_one = |programs: Vec<Program>| -> Result<Vec<String>> {
         let mut failed = vec![];
