@@ -335,14 +335,14 @@ async fn both_ends_give_the_same_account_of_a_viewing_that_drops_and_plans_again
 
 #[tokio::test(start_paused = true)]
 async fn closing_after_the_end_message_is_orderly_and_closing_before_it_is_not() {
-    for (last, orderly) in [(&[4, 2, 0, 0, 0, 0, 0, 0][..], true), (&[], false)] {
+    for (last, orderly) in [(&[4, 3, 0, 0, 0, 0, 0, 0][..], true), (&[], false)] {
         let (client, server) = duplex(1000);
         let (plans, out) = split(server);
         let serving = tokio::spawn(serve_tiles(plans, OrderedOutlet(out), Arc::new(fake())));
         let (_tiles, mut requests) = split(client);
-        requests.write_all(&[1, 2, 0, 0, 0, 0, 0, 8, b'T', b'R', b'B', b'T', 0, 0, 0, 0]).await.unwrap();
+        requests.write_all(&[1, 3, 0, 0, 0, 0, 0, 8, b'T', b'R', b'B', b'T', 0, 0, 0, 0]).await.unwrap();
         // The client does not read the menus: the server is sending one when the client sends its end message.
-        requests.write_all(&[2, 2, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 16, 0, 0]).await.unwrap();
+        requests.write_all(&[2, 3, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 16, 0, 0]).await.unwrap();
         sleep(Duration::from_secs(1)).await;
         requests.write_all(last).await.unwrap();
         let began = Clock::now();
@@ -369,8 +369,8 @@ async fn a_missing_segment_is_named_to_the_client() {
 #[tokio::test(start_paused = true)]
 async fn a_message_sent_byte_by_byte_times_out_like_a_missing_one() {
     // START with its magic; a MENUS message that never ends.
-    let start = [1, 2, 0, 0, 0, 0, 0, 8, b'T', b'R', b'B', b'T', 0, 0, 0, 0];
-    let menus = [2, 2, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 1, 0];
+    let start = [1, 3, 0, 0, 0, 0, 0, 8, b'T', b'R', b'B', b'T', 0, 0, 0, 0];
+    let menus = [2, 3, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 1, 0];
     let (mut client, server) = duplex(1 << 16);
     let (plans, out) = split(server);
     let began = Clock::now();
