@@ -101,8 +101,8 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The plan of the runs, in the form of a paper, over `source`; with a scheduler of the caller's `own` beside the others, unless `transports` names
-    /// where it runs.
+    /// The plan of the runs, in the form of a paper, over `source`. A scheduler of the caller's `own` runs beside the others on MPTCP and
+    /// on a session, unless `transports` already names one of the two.
     #[must_use]
     pub fn plan(&self, source: &Source, own: bool) -> String {
         let (scenario, seconds) = (source.scenario(), self.seconds(source.scenario()));

@@ -1,6 +1,5 @@
-//! Algorithms of the caller's own, which are in no registry: a scheduler of MPTCP and
-//! sessions, a congestion control of TCP (also below MPTCP and
-//! sessions), the bitrate rule of a DASH player. The simulator makes a new one for each end, subflow or player. Not here: algorithms by
+//! Algorithms of the caller's own, which are in no registry: a scheduler of MPTCP and sessions, a congestion control of TCP (also
+//! below MPTCP and sessions), the bitrate rule of a DASH player. The simulator makes a new one for each end, subflow or player. Not here: algorithms by
 //! name, and whether an algorithm has failed, which its maker knows.
 
 use core::fmt;
