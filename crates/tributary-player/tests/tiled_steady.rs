@@ -54,8 +54,7 @@ fn view() -> Vec<SlotRecord> {
     let table = table();
     let mut now = Instant::ZERO;
     let assumed = Bitrate::from_bps(8_000 * BYTES_PER_MS as u64);
-    let settings =
-        PlayerSettings { seconds: Some(SLOTS), assumed, plans: PLANS, kept: None, low_resolution: false };
+    let settings = PlayerSettings::new(Some(SLOTS), assumed, PLANS);
     let mut player = Player::new(settings, planner(), now);
     let mut pusher = Pusher::new(Video {
         layout: table.layout().clone(),

@@ -338,13 +338,7 @@ fn viewing(from: u64) -> u64 {
     };
     let mut scenario = shipped("deep-fade", 11);
     scenario.duration += Duration::from_millis(from);
-    let settings = PlayerSettings {
-        seconds: Some(10),
-        assumed: Bitrate::from_mbps(100),
-        plans: 8,
-        kept: None,
-        low_resolution: false,
-    };
+    let settings = PlayerSettings::new(Some(10), Bitrate::from_mbps(100), 8);
     let table = Arc::new(RdTable::new(layout, cells).unwrap());
     let spec = TiledSpec { table, settings, planner, from: Instant::from_millis(from) };
     let slots = prepared(&scenario, "fbdt", "cubic").run_tiled(spec).unwrap().record.slots;

@@ -150,13 +150,7 @@ pub fn pusher(data: &[u8]) {
 /// # Panics
 /// If one of these properties does not hold.
 pub fn player(data: &[u8]) {
-    let settings = PlayerSettings {
-        seconds: Some(2),
-        assumed: Bitrate::from_mbps(20),
-        plans: 4,
-        kept: None,
-        low_resolution: false,
-    };
+    let settings = PlayerSettings::new(Some(2), Bitrate::from_mbps(20), 4);
     let planner = Planner {
         allocator: allocator("ows", settings.plans, false).expect("the default allocator"),
         field: FieldOfView::default(),

@@ -55,6 +55,14 @@ pub struct PlayerSettings {
     pub low_resolution: bool,
 }
 
+impl PlayerSettings {
+    /// Settings of a player of the tiles that keeps the record of the whole viewing. The parameters are those of the fields.
+    #[must_use]
+    pub fn new(seconds: Option<u32>, assumed: Bitrate, plans: u16) -> Self {
+        Self { seconds, assumed, plans, kept: None, low_resolution: false }
+    }
+}
+
 /// A tile, or the sound of a slot, that arrived completely.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TileArrived {

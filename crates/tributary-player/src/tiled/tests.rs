@@ -40,13 +40,7 @@ fn planner(name: &str) -> Planner {
 }
 
 fn settings(slots: u32) -> PlayerSettings {
-    PlayerSettings {
-        seconds: Some(slots),
-        assumed: Bitrate::from_bps(2_000_000),
-        plans: 1,
-        kept: None,
-        low_resolution: false,
-    }
+    PlayerSettings::new(Some(slots), Bitrate::from_bps(2_000_000), 1)
 }
 
 fn video() -> Video {

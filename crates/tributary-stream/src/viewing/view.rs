@@ -186,10 +186,10 @@ impl Viewpoint {
     #[must_use]
     pub fn player(&self) -> PlayerSettings {
         let ViewerConfig { seconds, assumed, low_resolution, .. } = self.config;
-        PlayerSettings { seconds, assumed, plans: self.config.plans(), kept: None, low_resolution }
+        PlayerSettings { low_resolution, ..PlayerSettings::new(seconds, assumed, self.config.plans()) }
     }
 
-    /// The same for the tiles, or the low-resolution stream, and for a viewer who watches as long as he likes, unless a duration is given, and of whom no record is wanted.
+    /// Settings of a viewing in the page: it ends only if a duration is given, and keeps the records of the last slots only.
     #[must_use]
     pub(super) fn endless(&self, low_resolution: bool) -> PlayerSettings {
         let player = PlayerSettings { low_resolution, ..self.player() };

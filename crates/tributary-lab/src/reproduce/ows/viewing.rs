@@ -120,13 +120,7 @@ impl Task {
     pub fn outcome(&self, from: Duration) -> Result<TiledOutcome, OwsError> {
         let clip = &self.clip;
         let scenario = self.scene.network(self.viewing, from + self.length());
-        let settings = PlayerSettings {
-            seconds: Some(self.seconds() as u32),
-            assumed: self.assumed,
-            plans: plans(&self.allocator),
-            kept: None,
-            low_resolution: false,
-        };
+        let settings = PlayerSettings::new(Some(self.seconds() as u32), self.assumed, plans(&self.allocator));
         let table = Arc::new(clip.starting_at(self.watched.first));
         let planner = self.planner(&self.allocator, from)?;
         let spec = TiledSpec { table, settings, planner, from: Instant::ZERO + from };

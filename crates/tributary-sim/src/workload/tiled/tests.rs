@@ -40,13 +40,7 @@ fn watch(scene: &str, transport: &str, (name, plans): (&str, u16), sizes: [u64; 
     scenario.duration = Duration::from_millis(4000);
     let choice = TransportName::find(transport, None, &scenario.path_names()).unwrap();
     let run = SimRun::new(&scenario, &choice, "cubic", &WorkloadSpec::Bulk { size: None });
-    let settings = PlayerSettings {
-        seconds: Some(3),
-        assumed: Bitrate::from_mbps(100),
-        plans,
-        kept: None,
-        low_resolution: false,
-    };
+    let settings = PlayerSettings::new(Some(3), Bitrate::from_mbps(100), plans);
     let from = Instant::from_millis(300);
     run.run_tiled(TiledSpec { table: table(sizes), settings, planner, from }).unwrap()
 }
