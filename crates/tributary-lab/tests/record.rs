@@ -30,28 +30,42 @@ fn main() -> ExitCode {
     tributary_testing::run_cases(&CASES, tributary_emu::isolate, |case, ()| case())
 }
 
-/// Recordings of a network whose audit finds the emulator inexact are repeated.
-const ATTEMPTS: usize = 5;
+/// Recordings of one case at most.
+const ATTEMPTS: usize = 8;
 const LIGHT: Options = Options { pace: Pace::Light, length: None, synchronised: false };
 
 /// Length of a recording.
 const LENGTH: Duration = Duration::from_secs(12);
 
-/// The first recording of an exact emulation, and the scenario that is written.
-fn recorded(truth: &Scenario, options: Options, beside: impl Fn(&Network) + Sync) -> Scenario {
+/// What a recording shows wrongly.
+type Checked = Result<(), String>;
+
+fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(otherwise()) }
+}
+
+/// Records the network until the recording passes the check. One whose emulator the audit finds valid must pass; where the
+/// machine was too busy for the emulator a recording may fail, but one must pass.
+fn gives_back(
+    truth: &Scenario,
+    options: Options,
+    beside: impl Fn(&Network) + Sync,
+    check: impl Fn(&Scenario) -> Checked,
+) {
     for _ in 0..ATTEMPTS {
         let network = Network::start(truth).expect("an isolated process may start a network");
         let recording = std::thread::scope(|scope| {
             scope.spawn(|| beside(&network));
             emulated(&network, options).expect("it is recorded")
         });
-        let exact = matches!(network.audit().expect("the network runs").verdict(), Verdict::Valid);
-        println!("{} (exact: {exact})", recording.summary().join("; "));
-        if exact {
-            return written(&recording);
-        }
+        let verdict = network.audit().expect("the network runs").verdict();
+        drop(network);
+        println!("{}", recording.summary().join("; "));
+        let Err(fault) = check(&written(&recording)) else { return };
+        assert!(verdict != Verdict::Valid, "{fault}");
+        println!("{fault}, but the emulator was not exact: {verdict:?}");
     }
-    panic!("the emulator was inexact {ATTEMPTS} times");
+    panic!("none of {ATTEMPTS} recordings passed; the machine was too busy for the emulator");
 }
 
 fn written(recording: &Recording) -> Scenario {
@@ -66,7 +80,7 @@ fn mean(scenario: &Scenario, path: usize, direction: Direction, (from, to): (u64
 }
 
 /// Rates in these times within 5 %, delays of each direction within 2 ms.
-fn assert_near(truth: &Scenario, recorded: &Scenario, spans: &[(u64, u64)]) {
+fn near(truth: &Scenario, recorded: &Scenario, spans: &[(u64, u64)]) -> Checked {
     for (path, direction) in (0..2).flat_map(|path| [(path, Direction::Down), (path, Direction::Up)]) {
         for span in spans {
             let [measured, real] = [recorded, truth].map(|scenario| mean(scenario, path, direction, *span));
@@ -74,7 +88,9 @@ fn assert_near(truth: &Scenario, recorded: &Scenario, spans: &[(u64, u64)]) {
             println!(
                 "path {path} {direction:?} {span:?} ms: {measured:.2} of {real:.2} Mbit/s ({error:+.2} %)"
             );
-            assert!(error.abs() < 5.0, "path {path} {direction:?} {span:?} ms: {measured} of {real} Mbit/s");
+            ensure(error.abs() < 5.0, || {
+                format!("path {path} {direction:?} {span:?} ms: {measured} of {real} Mbit/s")
+            })?;
         }
         let delay = |scenario: &Scenario, at: u64| {
             let base = scenario.paths[path].link(direction).delay.base_at(Instant::from_millis(at));
@@ -83,14 +99,17 @@ fn assert_near(truth: &Scenario, recorded: &Scenario, spans: &[(u64, u64)]) {
         for at in [500, 3500, 8500] {
             let (measured, real) = (delay(recorded, at), delay(truth, at));
             println!("path {path} {direction:?} at {at} ms: delay {measured:.2} of {real:.2} ms");
-            assert!((measured - real).abs() < 2.0, "path {path} {direction:?}: {measured} of {real} ms");
+            ensure((measured - real).abs() < 2.0, || {
+                format!("path {path} {direction:?}: {measured} of {real} ms")
+            })?;
         }
     }
+    Ok(())
 }
 
 /// Transfers over the recorded network are as fast as over the real one, in the simulator: the median of transfers that begin at
 /// different times, because a single one depends on where its window meets a fade.
-fn assert_replays(truth: &Scenario, recorded: &Scenario) {
+fn replays(truth: &Scenario, recorded: &Scenario) -> Checked {
     for name in ["wifi", "mptcp", "fbdt"] {
         let transport = TransportName::find(name, None, &truth.path_names()).expect("it is known");
         let goodput = |scenario: &Scenario, seconds: u64| {
@@ -102,33 +121,55 @@ fn assert_replays(truth: &Scenario, recorded: &Scenario) {
         let ratios: Vec<f64> = (0..7).map(|at| goodput(recorded, at) / goodput(truth, at)).collect();
         let median = stats::median(&ratios).expect("there are seven");
         println!("{name}: {median:.3} of the goodput, {ratios:.3?}");
-        assert!((median - 1.0).abs() < 0.05, "{name}: {ratios:?}");
+        ensure((median - 1.0).abs() < 0.05, || format!("{name}: {ratios:?}"))?;
     }
+    Ok(())
 }
 
 fn a_fixed_network_is_given_back() {
     let truth = fixed(LENGTH);
-    let recorded = recorded(&truth, LIGHT, |_| ());
-    assert_near(&truth, &recorded, &[(0, 12_000), (2_000, 4_000), (9_000, 11_000)]);
-    let loss = |path: usize| [recorded.paths[path].down.loss.mean(), recorded.paths[path].up.loss.mean()];
-    println!("loss {:?} and {:?} of 0 and 0.02", loss(0), loss(1));
-    assert!(loss(0).iter().all(|share| *share < 0.002), "{:?}", loss(0));
-    assert!(loss(1).iter().all(|share| (0.014..0.026).contains(share)), "{:?}", loss(1));
-    assert_replays(&truth, &recorded);
+    gives_back(
+        &truth,
+        LIGHT,
+        |_| (),
+        |recorded| {
+            near(&truth, recorded, &[(0, 12_000), (2_000, 4_000), (9_000, 11_000)])?;
+            let loss =
+                |path: usize| [recorded.paths[path].down.loss.mean(), recorded.paths[path].up.loss.mean()];
+            println!("loss {:?} and {:?} of 0 and 0.02", loss(0), loss(1));
+            ensure(loss(0).iter().all(|share| *share < 0.002), || format!("loss {:?} of 0", loss(0)))?;
+            ensure(loss(1).iter().all(|share| (0.014..0.026).contains(share)), || {
+                format!("loss {:?} of 0.02", loss(1))
+            })?;
+            replays(&truth, recorded)
+        },
+    );
 }
 
 fn a_fading_network_is_given_back() {
     let truth = fading(LENGTH);
-    let recorded = recorded(&truth, LIGHT, |_| ());
-    assert_near(&truth, &recorded, &[(0, 12_000)]);
-    assert_replays(&truth, &recorded);
+    gives_back(
+        &truth,
+        LIGHT,
+        |_| (),
+        |recorded| {
+            near(&truth, recorded, &[(0, 12_000)])?;
+            replays(&truth, recorded)
+        },
+    );
 }
 
 fn a_saturating_recording_shows_fades_in_detail() {
     let truth = fading(LENGTH);
-    let recorded = recorded(&truth, Options { pace: Pace::Saturating, ..LIGHT }, |_| ());
-    assert_near(&truth, &recorded, &[(0, 12_000), (0, 4_000), (4_000, 8_000), (8_000, 12_000)]);
-    assert_replays(&truth, &recorded);
+    gives_back(
+        &truth,
+        Options { pace: Pace::Saturating, ..LIGHT },
+        |_| (),
+        |recorded| {
+            near(&truth, recorded, &[(0, 12_000), (0, 4_000), (4_000, 8_000), (8_000, 12_000)])?;
+            replays(&truth, recorded)
+        },
+    );
 }
 
 fn a_transfer_beside_the_recording_does_not_lower_the_rate() {
@@ -137,30 +178,36 @@ fn a_transfer_beside_the_recording_does_not_lower_the_rate() {
         let flow = TcpFlow { measured: Duration::from_secs(8), ..TcpFlow::on_path(0) };
         println!("the transfer has {:?}", flow.run(network));
     };
-    let recorded = recorded(&truth, LIGHT, transfer);
-    let [measured, real] = [&recorded, &truth].map(|of| mean(of, 0, Direction::Down, (3_000, 9_000)));
-    println!("beside a transfer: {measured:.2} of {real:.2} Mbit/s");
-    assert!((measured / real - 1.0).abs() < 0.05, "{measured} of {real} Mbit/s");
-    // Packets that the transfer's queue dropped are not the radio's loss.
-    let loss = recorded.paths[0].down.loss.mean();
-    assert!(loss < 0.002, "{loss}");
+    gives_back(&truth, LIGHT, transfer, |recorded| {
+        let [measured, real] = [recorded, &truth].map(|of| mean(of, 0, Direction::Down, (3_000, 9_000)));
+        println!("beside a transfer: {measured:.2} of {real:.2} Mbit/s");
+        ensure((measured / real - 1.0).abs() < 0.05, || format!("{measured} of {real} Mbit/s"))?;
+        // Packets that the transfer's queue dropped are not the radio's loss.
+        let loss = recorded.paths[0].down.loss.mean();
+        ensure(loss < 0.002, || format!("loss {loss} of 0"))
+    });
 }
 
 fn a_dead_radio_is_recorded_as_without_rate() {
     let mut truth = fixed(LENGTH);
     let at = |seconds| Moment::At(Duration::from_secs(seconds));
     truth.paths[0].dead = vec![(at(4), at(8))];
-    let recorded = recorded(&truth, LIGHT, |_| ());
-    for direction in [Direction::Down, Direction::Up] {
-        let [before, dead, after] =
-            [(0, 3_900), (4_300, 7_800), (8_300, 12_000)].map(|span| mean(&recorded, 0, direction, span));
-        let real = mean(&truth, 0, direction, (0, 3_900));
-        assert!(
-            (before / real - 1.0).abs() < 0.05 && (after / real - 1.0).abs() < 0.05,
-            "{before}, {after} of {real}"
-        );
-        assert_eq!(dead, 0.0);
-    }
+    gives_back(
+        &truth,
+        LIGHT,
+        |_| (),
+        |recorded| {
+            [Direction::Down, Direction::Up].into_iter().try_for_each(|direction| {
+                let [before, dead, after] = [(0, 3_900), (4_300, 7_800), (8_300, 12_000)]
+                    .map(|span| mean(recorded, 0, direction, span));
+                let real = mean(&truth, 0, direction, (0, 3_900));
+                let near = |rate: f64| (rate / real - 1.0).abs() < 0.05;
+                ensure(near(before) && near(after) && dead == 0.0, || {
+                    format!("{before}, {dead}, {after} of {real}, 0, {real} Mbit/s")
+                })
+            })
+        },
+    );
 }
 
 /// Of a disk of this namespace that is full.
