@@ -20,9 +20,10 @@ use super::wire::{
     MOST_INIT, MOST_SEGMENT, Plan, PlanEntry, Reader, SOUND, TilePart, TiledMessage, Video, WireError,
 };
 
-/// Maximum number of waiting plans.
+/// Maximum number of waiting plans; a newer one replaces the oldest. After an outage all plans that the client has made meanwhile arrive
+/// at once, and the newest are worth most.
 const MOST_PLANS: usize = 8;
-/// Maximum number of menus waiting to be sent.
+/// Maximum number of answers waiting to be sent; a newer menu replaces the oldest.
 const MOST_WAITING: usize = 64;
 /// Bytes of a tile in one message.
 const PART: usize = 16 << 10;
@@ -101,9 +102,6 @@ pub enum PushError {
         "this video has no low-resolution stream; ask for its tiles, or make it again with `tributary ingest`"
     )]
     NoLowResolution,
-    /// Too many waiting plans or menus.
-    #[error("the client has more than {0} requests waiting")]
-    Excess(usize),
     /// The video does not have this GoP, tile or quality.
     #[error("the client asked for {what} {asked}; there are {there}")]
     Unknown {
@@ -302,7 +300,7 @@ impl Pusher {
                         self.is_low = true;
                     }
                     self.started = true;
-                    self.answer(Answer::Video)?;
+                    self.answers.push_back(Answer::Video);
                 }
                 TiledMessage::Report { in_time, late } if self.served && !self.over => {
                     self.report(in_time, late)?;
@@ -473,19 +471,16 @@ impl Pusher {
         None
     }
 
-    fn answer(&mut self, answer: Answer) -> Result<(), PushError> {
-        if self.answers.len() >= MOST_WAITING {
-            return Err(PushError::Excess(MOST_WAITING));
-        }
-        self.answers.push_back(answer);
-        Ok(())
-    }
-
     fn menus(&mut self, first: u32, count: u16) -> Result<(), PushError> {
         let there = self.video.gops;
         known("GoP", u64::from(first), u64::from(there))?;
         for ahead in 0..u32::from(count) {
-            self.answer(Answer::Menu(((u64::from(first) + u64::from(ahead)) % u64::from(there)) as u32))?;
+            if self.answers.len() >= MOST_WAITING {
+                let oldest = self.answers.iter().position(|answer| matches!(answer, Answer::Menu(_)));
+                oldest.map(|at| self.answers.remove(at));
+            }
+            let gop = (u64::from(first) + u64::from(ahead)) % u64::from(there);
+            self.answers.push_back(Answer::Menu(gop as u32));
         }
         Ok(())
     }
@@ -517,7 +512,8 @@ impl Pusher {
         self.counters.replaced += replaced.map(|waiting| tiles(&waiting.entries)).sum::<u64>();
         self.plans.retain(|waiting| waiting.slot != slot);
         if self.plans.len() >= MOST_PLANS {
-            return Err(PushError::Excess(MOST_PLANS));
+            let oldest = self.plans.pop_front();
+            self.counters.expired += oldest.map_or(0, |oldest| tiles(&oldest.entries));
         }
         let deadline = now + Duration::from_micros(u64::from(within_us));
         self.plans.push_back(Waiting { slot, gop, deadline, entries: entries.into() });

@@ -194,15 +194,32 @@ fn a_client_gets_the_low_resolution_stream_if_it_asks_for_it_and_the_video_has_o
 }
 
 #[test]
-fn requests_that_pile_up_are_refused() {
+fn of_requests_that_pile_up_the_newest_are_kept() {
     let mut pusher = started();
-    let many = |slot| plan(slot, 0, vec![entry(0, 0)]).encode();
-    let error = (0..100).find_map(|slot| pusher.handle_bytes(Instant::ZERO, &many(slot)).err());
-    assert!(matches!(error, Some(PushError::Excess(_))));
-    let menus = TiledMessage::Menus { first: 0, count: 16 }.encode();
-    let mut pusher = started();
-    let error = (0..100).find_map(|_| pusher.handle_bytes(Instant::ZERO, &menus).err());
-    assert!(matches!(error, Some(PushError::Excess(_))));
+    for slot in 0..100 {
+        pusher.handle_bytes(Instant::ZERO, &plan(slot, 0, vec![entry(0, 0)]).encode()).unwrap();
+    }
+    let order = next_tile(&mut pusher, Instant::ZERO).unwrap();
+    assert_eq!((order.slot, pusher.counters().expired), (92, 92));
+
+    let mut pusher = Pusher::new(video());
+    pusher.handle_bytes(Instant::ZERO, &TiledMessage::Start { low_resolution: false }.encode()).unwrap();
+    let last = video().gops - 1;
+    for _ in 0..100 {
+        pusher.handle_bytes(Instant::ZERO, &TiledMessage::Menus { first: 0, count: 16 }.encode()).unwrap();
+    }
+    pusher.handle_bytes(Instant::ZERO, &TiledMessage::Menus { first: last, count: 1 }.encode()).unwrap();
+    let mut answers = Vec::new();
+    while let Some(Transmit::Message { bytes, .. }) = pusher.poll_transmit(Instant::ZERO, &table()) {
+        answers.push(bytes);
+    }
+    assert_eq!(answers.len(), 64);
+    assert_eq!(
+        answers.first(),
+        Some(&TiledMessage::Video(video()).encode()),
+        "the description is not dropped"
+    );
+    assert_eq!(answers.last(), Some(&TiledMessage::menu_of(&table(), last as usize, 0).encode()));
 }
 
 #[test]
