@@ -6,7 +6,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::{fmt, prelude::*};
 
 /// Log level when `RUST_LOG` is not set.
 pub(crate) const LEVEL: &str = "warn,tributary=info,tributary_net=info,tributary_dash=info";
@@ -27,16 +28,18 @@ pub(crate) enum Format {
 /// Writes the log to standard error, at this level unless `RUST_LOG` says otherwise.
 pub(crate) fn start(default: &str, format: Format) -> Result<()> {
     let directives = std::env::var("RUST_LOG").unwrap_or_default();
-    let filter = match directives.as_str() {
-        "" => EnvFilter::new(default),
-        directives => EnvFilter::try_new(directives)
+    let filter: Targets = match directives.as_str() {
+        "" => default.parse()?,
+        directives => directives
+            .parse()
             .with_context(|| format!("RUST_LOG `{directives}`: expected a level, for example info"))?,
     };
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| Writer);
-    match format {
-        Format::Text => log.with_ansi(io::stderr().is_terminal()).with_target(false).init(),
-        Format::Json => log.json().init(),
-    }
+    let lines = fmt::layer().with_writer(|| Writer);
+    let lines = match format {
+        Format::Text => lines.with_ansi(io::stderr().is_terminal()).with_target(false).boxed(),
+        Format::Json => lines.json().boxed(),
+    };
+    tracing_subscriber::registry().with(lines).with(filter).init();
     Ok(())
 }
 
