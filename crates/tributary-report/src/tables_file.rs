@@ -2,7 +2,7 @@
 //!
 //! The file has one part per run: a heading `## NAME`, a line with the run's command and commit, and the
 //! run's tables
-//! below `###` headings. A new run replaces the part of the same name and leaves the others alone. Nothing here opens a
+//! below `###` headings. A new run replaces the part of the same name, in capitals or not, and leaves the others alone. Nothing here opens a
 //! file.
 
 /// Ending of such a file's name, in place of the page's `.md`.
@@ -39,7 +39,8 @@ pub fn with_part(page: PageText<'_>, existing: &str, part: &str, body: &str) -> 
     let heading = format!("## {part}");
     let mut parts = parts(existing);
     let body = format!("{heading}\n\n{}\n", body.trim());
-    match parts.iter_mut().find(|text| text.lines().next() == Some(&heading)) {
+    let is_same = |text: &str| text.lines().next().is_some_and(|line| line.eq_ignore_ascii_case(&heading));
+    match parts.iter_mut().find(|text| is_same(text)) {
         Some(same) => *same = body,
         None => parts.push(body),
     }
@@ -79,6 +80,7 @@ mod tests {
         let again = with_part(PAGE, &both, "Load 2", "new");
         assert_eq!(again, both.replace("made\n\n### Claims\n\n| a |", "new"));
         assert_eq!(with_part(PAGE, &again, "Load 2", "new"), again);
+        assert_eq!(with_part(PAGE, &again, "load 2", "new"), again.replace("## Load 2", "## load 2"));
     }
 
     #[test]
