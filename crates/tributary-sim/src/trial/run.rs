@@ -54,11 +54,17 @@ pub struct Outcome {
 /// If the trial's values are out of range ([`Trial::check`]).
 pub fn run(trial: &Trial) -> Result<Outcome, Fault> {
     trial.check().expect("a trial is checked when it is read");
+    judged(trial, trial)
+}
+
+/// Carries out `happens`, and judges it by the rules of `trial`. Where the first has a fault that the second does not know, a rule is
+/// broken.
+fn judged(trial: &Trial, happens: &Trial) -> Result<Outcome, Fault> {
     guarded(|| {
-        let mut run = Run::new(trial);
+        let mut run = Run::new(trial, happens);
         run.operations()?;
         rate::judge(trial, &run.read, |alone| {
-            let mut run = Run::new(alone);
+            let mut run = Run::new(alone, alone);
             // A rule that the comparison breaks is another trial's fault.
             run.operations().ok().map(|()| run.read)
         })?;
@@ -86,7 +92,10 @@ enum Step {
 
 #[derive(Debug)]
 struct Run<'a> {
+    /// What the rules know.
     trial: &'a Trial,
+    /// What happens.
+    happens: &'a Trial,
     world: World,
     hosts: [HostId; 2],
     rules: Rules,
@@ -98,29 +107,31 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(trial: &'a Trial) -> Self {
+    fn new(trial: &'a Trial, happens: &'a Trial) -> Self {
         let mut world = World::new(BUDGET);
         let hosts = [world.reserve_host(), world.reserve_host()];
-        let paths: Vec<_> = (0..trial.paths.len())
+        let paths: Vec<_> = (0..happens.paths.len())
             .map(|path| {
-                let [up, down] = [End::Server, End::Client].map(|to| world.add_link(trial.link(path, to)));
+                let [up, down] = [End::Server, End::Client].map(|to| world.add_link(happens.link(path, to)));
                 let (up, down) = (world.add_route(&[up], hosts[1]), world.add_route(&[down], hosts[0]));
                 SubflowPath { path: path as u8, up, down }
             })
             .collect();
         let (client, server) =
-            SessionTransport::pair(&trial.session(), &paths).expect("a trial's settings are checked");
-        let client = Node::new(trial, End::Client, client, paths.iter().map(|path| path.up).collect());
-        let server = Node::new(trial, End::Server, server, paths.iter().map(|path| path.down).collect());
+            SessionTransport::pair(&happens.session(), &paths).expect("a trial's settings are checked");
+        let client = Node::new(happens, End::Client, client, paths.iter().map(|path| path.up).collect());
+        let server = Node::new(happens, End::Server, server, paths.iter().map(|path| path.down).collect());
         world.place_host(hosts[1], Box::new(server));
         world.place_host(hosts[0], Box::new(client));
         let mut steps: Vec<_> =
-            trial.operations.iter().enumerate().map(|(n, o)| (o.begins(), Step::Begin(n))).collect();
-        let leaves = trial.operations.iter().enumerate().filter(|(_, o)| matches!(o.act, Act::Absent { .. }));
+            happens.operations.iter().enumerate().map(|(n, o)| (o.begins(), Step::Begin(n))).collect();
+        let leaves =
+            happens.operations.iter().enumerate().filter(|(_, o)| matches!(o.act, Act::Absent { .. }));
         steps.extend(leaves.map(|(number, operation)| (operation.ends(), Step::Return(number))));
         steps.sort_by_key(|(at, _)| *at);
         Self {
             trial,
+            happens,
             world,
             hosts,
             rules: Rules::new(trial),
@@ -176,7 +187,7 @@ impl<'a> Run<'a> {
 
     fn step(&mut self, step: &Step) {
         let [client, server] = self.hosts;
-        let trial = self.trial;
+        let trial = self.happens;
         match *step {
             Step::Return(number) => {
                 let path = trial.operations[number].act.path().expect("a radio returns");
@@ -319,3 +330,6 @@ impl<'a> Run<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! Trials: their text, their repetition, and rules that are broken on purpose.
+//! Trials: their text and their repetition.
 
 use super::*;
 
