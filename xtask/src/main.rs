@@ -11,12 +11,12 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask tidy [--fast]
-       cargo xtask tests [options of cargo test]
+       cargo xtask tests [--beside=COMMAND]… [options of cargo test]
        cargo xtask book
 
 tidy    formatting, clippy, rustdoc, and the rules of CONTRIBUTING.md
 --fast  leave out clippy and rustdoc (a few seconds)
-tests   the test programs; those that only compute run beside those that wait
+tests   the test programs; those that only compute, and the commands, run beside those that wait
 book    the documents as HTML pages in target/book";
 
 fn main() -> ExitCode {

@@ -1,11 +1,12 @@
-//! `cargo xtask tests`: the workspace's test programs, those that only compute beside those that wait.
+//! `cargo xtask tests`: the workspace's test programs, those that only compute beside those that wait, and other commands beside both.
 //!
 //! `cargo test` runs one program after the other. Most of them wait for sockets, emulated links and real time, and leave the
-//! processor to nobody. Programs whose tests run in virtual time take that processor time here, under the kernel's idle policy, so
-//! that they delay no other one.
+//! processor to nobody. Programs whose tests run in virtual time take that processor time here, and so do the other commands, under the
+//! kernel's idle policy, so that they delay no other one. The programs that measure run last and alone.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -22,9 +23,11 @@ const COMPUTING: [(&str, &str); 7] = [
     ("tributary-sim", "own"),
 ];
 
-/// Programs that judge an emulated network's or a recording's truth in real time: they run last, when nothing computes any more.
+/// Programs that judge an emulated network's or a recording's truth in real time.
 const MEASURING: [(&str, &str); 3] =
     [("tributary-emu", "emulator"), ("tributary-lab", "record"), ("tributary-lab", "tunnel")];
+
+const BESIDE: &str = "--beside=";
 
 /// A test program that cargo built.
 #[derive(Debug, PartialEq)]
@@ -46,72 +49,94 @@ impl Program {
         MEASURING.contains(&(self.package.as_str(), self.target.as_str()))
     }
 
-    /// Runs it to its end, and prints its output as a whole. True if it passed.
+    /// Runs it to its end. True if it passed.
     fn run(&self, printing: &Mutex<()>) -> Result<bool> {
-        let began = Instant::now();
-        let mut command = if self.computes() {
-            let mut idle = Command::new("chrt");
-            idle.args(["--idle", "0"]).arg(&self.path);
-            idle
-        } else {
-            Command::new(&self.path)
-        };
-        let output = command
+        let mut command = if self.computes() { idle(&self.path) } else { Command::new(&self.path) };
+        command
             .current_dir(&self.folder)
             .env("CARGO_MANIFEST_DIR", &self.folder)
             .env("CARGO_PKG_NAME", &self.package)
-            .env("CARGO_PKG_VERSION", &self.version)
-            .stdin(Stdio::null())
-            .output()
-            .with_context(|| format!("cannot run {}", self.path.display()))?;
-        let _one = printing.lock().expect("nobody panics while printing");
-        println!("\n     Ran {} of {} in {:.1} s", self.target, self.package, began.elapsed().as_secs_f64());
-        print!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        if !output.status.success() {
-            println!(
-                "error: {} of {} ended with {}: {}",
-                self.target,
-                self.package,
-                output.status,
-                self.path.display()
-            );
-        }
-        Ok(output.status.success())
+            .env("CARGO_PKG_VERSION", &self.version);
+        finish(command, &self.to_string(), printing)
     }
 }
 
-/// Builds the test programs with these arguments of `cargo test`, and runs them. True if all passed.
+impl std::fmt::Display for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of {}", self.target, self.package)
+    }
+}
+
+/// A command under the kernel's idle policy.
+fn idle(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("chrt");
+    command.args(["--idle", "0"]).arg(program);
+    command
+}
+
+/// Runs a command to its end, and prints its output as a whole. True if it passed.
+fn finish(mut command: Command, name: &str, printing: &Mutex<()>) -> Result<bool> {
+    let began = Instant::now();
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {command:?}"))?;
+    let _one = printing.lock().expect("nobody panics while printing");
+    println!("\n     Ran {name} in {:.1} s", began.elapsed().as_secs_f64());
+    print!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if !output.status.success() {
+        println!("error: {name} ended with {}: {command:?}", output.status);
+    }
+    Ok(output.status.success())
+}
+
+/// Builds the test programs with these arguments of `cargo test`, and runs them. Arguments `--beside=COMMAND` are commands of a shell
+/// that run beside the programs. True if all passed.
 pub fn run(arguments: &[&str]) -> Result<bool> {
+    let (beside, arguments): (Vec<&str>, Vec<&str>) =
+        arguments.iter().partition(|argument| argument.starts_with(BESIDE));
     let built = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["test", "--no-run", "--message-format=json-render-diagnostics"])
-        .args(arguments)
+        .args(&arguments)
         .stderr(Stdio::inherit())
         .output()
         .context("cannot run cargo")?;
     if !built.status.success() {
         bail!("cargo test --no-run {} failed", arguments.join(" "));
     }
-    let (computing, mut waiting): (Vec<_>, Vec<_>) =
-        programs(&String::from_utf8(built.stdout)?)?.into_iter().partition(Program::computes);
-    waiting.sort_by_key(Program::measures);
+    let programs = programs(&String::from_utf8(built.stdout)?)?;
+    let (measuring, others): (Vec<_>, Vec<_>) = programs.into_iter().partition(Program::measures);
+    let (computing, waiting): (Vec<_>, Vec<_>) = others.into_iter().partition(Program::computes);
     let printing = Mutex::new(());
     let one_by_one = |programs: Vec<Program>| -> Result<Vec<String>> {
         let mut failed = vec![];
         for program in programs {
             if !program.run(&printing)? {
-                failed.push(format!("{} of {}", program.target, program.package));
+                failed.push(program.to_string());
             }
         }
         Ok(failed)
     };
-    let failed = std::thread::scope(|scope| -> Result<Vec<String>> {
-        let beside = scope.spawn(|| one_by_one(computing));
+    let commands = || -> Result<Vec<String>> {
+        let mut failed = vec![];
+        for line in beside {
+            let line = &line[BESIDE.len()..];
+            let mut command = idle("bash");
+            command.args(["-c", line]);
+            if !finish(command, line, &printing)? {
+                failed.push(line.to_owned());
+            }
+        }
+        Ok(failed)
+    };
+    let mut failed = std::thread::scope(|scope| -> Result<Vec<String>> {
+        let beside = [scope.spawn(|| one_by_one(computing)), scope.spawn(commands)];
         let mut failed = one_by_one(waiting)?;
-        failed.extend(beside.join().expect("running a program does not panic")?);
+        for running in beside {
+            failed.extend(running.join().expect("running a program does not panic")?);
+        }
         Ok(failed)
     })?;
+    failed.extend(one_by_one(measuring)?);
     if !failed.is_empty() {
-        println!("\nerror: test programs failed: {}", failed.join(", "));
+        println!("\nerror: failed: {}", failed.join(", "));
     }
     Ok(failed.is_empty())
 }
