@@ -1,4 +1,4 @@
-"""Docstrings: each public name has one, their examples are true, and the stubs know the same names. The notebooks run."""
+"""Docstrings: each public name has one, their examples are true, and the stubs know the same names. The notebooks run and show what they promise."""
 
 import ast
 import doctest
@@ -59,10 +59,26 @@ def test_stubs_have_the_names_of_the_module():
             assert members == {member for member in found[name] if not member.startswith("_")}, name
 
 
+# What a notebook must have shown when it has run, checked by a last cell of its own.
+SHOWN = {
+    "blockage-figure": """
+assert len(axes.lines) == 2 and all(len(line.get_ydata()) >= 20 for line in axes.lines)
+fbdt, mptcp = (sum(line.get_ydata()) for line in axes.lines)
+assert fbdt > mptcp > 0""",
+    "new-scheduler": """
+means = frame.groupby("scheduler").mean()
+assert set(means.index) == set(schedulers) and (means["goodput"] > 10).all()""",
+    "own-trace": """
+assert set(table.index) == set(some) and (table["low"] <= table["mean"]).all() and (table["mean"] <= table["high"]).all()
+assert table["mean"].idxmax() != "tcp:lte" and ranking.advice""",
+}
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebooks(path, tmp_path):
     notebook = nbformat.read(path, as_version=4)
     assert all(not cell.get("outputs") for cell in notebook.cells), "clear the outputs"
+    notebook.cells.append(nbformat.v4.new_code_cell(SHOWN[path.stem]))
     nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
 
 
