@@ -12,7 +12,7 @@ const CODING: Expectation = Expectation::AtLeast(0.9);
 /// COTAG over the best peer, with loss and latency.
 const LOSSY: Expectation = Expectation::AtLeast(2.0);
 /// The same without loss and latency.
-const CLEAN: Expectation = Expectation::AtLeast(0.9);
+const CLEAN: Expectation = Expectation::AtLeast(0.95);
 /// Share of a stream that arrives at 5 % loss on each link.
 const STREAM: Expectation = Expectation::AtLeast(0.99);
 /// Time-outs of TCP through the tunnel while each link is blocked in turn.
