@@ -105,6 +105,13 @@ impl PlayBuffer {
         }
     }
 
+    /// Pictures that have not been shown are shown this much later than planned. For [`Underflow::Conceal`].
+    pub fn delay(&mut self, by: Duration) {
+        if self.state == PlayState::Playing {
+            self.since += by;
+        }
+    }
+
     /// Adds the next `media`.
     pub fn append(&mut self, now: Instant, media: Duration) {
         self.handle_timeout(now);

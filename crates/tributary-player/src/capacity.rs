@@ -68,6 +68,12 @@ impl CapacityMeter {
         self.busy_from = None;
     }
 
+    /// Whether data is outstanding, or will be.
+    #[must_use]
+    pub fn is_expecting(&self) -> bool {
+        self.busy_from.is_some()
+    }
+
     /// Bytes arrived.
     pub fn bytes(&mut self, now: Instant, count: usize) {
         self.advance(now);

@@ -25,7 +25,7 @@ pub use pusher::{
 pub use record::{Account, Arrived, End, SlotRecord, SoundRecord, TiledRecord};
 pub use screen::Screen;
 pub use wire::{
-    MOST_ENTRIES, MOST_INIT, MOST_PART, MOST_SEGMENT, PlanEntry, SOUND, SoundFormat, Video, WireError,
+    LIVE, MOST_ENTRIES, MOST_INIT, MOST_PART, MOST_SEGMENT, PlanEntry, SOUND, SoundFormat, Video, WireError,
 };
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use tributary_video::tiles::TileGrid;
 use tributary_video::viewport::FieldOfView;
 
 use super::frames::Frames;
-use super::wire::{Reader, TiledMessage};
+use super::wire::{Reader, TiledMessage, VERSION};
 use super::{Planner, Player, PlayerSettings, Pusher, SOUND, SoundFormat, Transmit, Video, allocator};
 
 const STEP: Duration = Duration::from_millis(50);
@@ -70,7 +70,7 @@ fn records(mut data: &[u8], mut each: impl FnMut(Instant, u8, &[u8]) -> bool) {
         now += STEP * u32::from(command & 3);
         let bytes = match body {
             [kind, body @ ..] if command & 4 != 0 => {
-                let head = [*kind, 1, 0, 0, 0, 0, 0, body.len() as u8];
+                let head = [*kind, VERSION, 0, 0, 0, 0, 0, body.len() as u8];
                 [head.as_slice(), body].concat()
             }
             _ => body.to_vec(),
@@ -176,6 +176,10 @@ pub fn player(data: &[u8]) {
         drain(&mut player);
         heard
     });
+    if player.is_live() {
+        // It may wait for a GoP that never comes, until the viewer leaves.
+        player.leave();
+    }
     // Left alone, it ends at the time that it names.
     for _ in 0..MOST {
         if player.is_over(last) {

@@ -7,6 +7,7 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+mod live;
 mod plans;
 
 use bytes::{Bytes, BytesMut};
@@ -23,9 +24,10 @@ use super::planner::{Planner, Planning};
 use super::record::{Account, Arrived, End, SlotRecord, TiledRecord};
 use super::screen::Screen;
 use super::slots::Slots;
-use super::wire::{self, Reader, SOUND, TilePart, TiledMessage, Video, WireError};
+use super::wire::{self, MOST_LIVE, Reader, SOUND, TilePart, TiledMessage, Video, WireError};
 use crate::buffer::{PlayBuffer, Underflow};
 use crate::capacity::CapacityMeter;
+use live::Live;
 
 /// Time limit for the server to describe the video.
 const START_LIMIT: Duration = Duration::from_secs(10);
@@ -176,6 +178,8 @@ pub struct Player {
     arrived: (u64, u64),
     /// Everything of the viewing's record but its slots.
     record: TiledRecord,
+    /// Where a live video is.
+    live: Live,
     /// Whether the player has ended the viewing.
     finished: bool,
 }
@@ -212,6 +216,7 @@ impl Player {
             slots: Slots::new(settings.kept),
             arrived: (0, 0),
             record: TiledRecord::default(),
+            live: Live::default(),
             finished: false,
         }
     }
@@ -237,7 +242,8 @@ impl Player {
     /// When to call [`Self::handle_timeout`]: the next plan, or the end.
     #[must_use]
     pub fn poll_timeout(&self) -> Instant {
-        self.next_plan().map_or_else(|| self.ends_at(), |next| next.at)
+        let waits = || self.waits_until().unwrap_or_else(|| self.ends_at());
+        self.next_plan().map_or_else(waits, |next| next.at)
     }
 
     /// Whether the viewing is over at `now`.
@@ -278,7 +284,13 @@ impl Player {
         while let Some(message) = self.frames.next()? {
             match message {
                 // Answers to requests sent before the end.
-                TiledMessage::Video(_) | TiledMessage::Menu { .. } if self.finished => {}
+                TiledMessage::Video(_)
+                | TiledMessage::Menu { .. }
+                | TiledMessage::Last { .. }
+                | TiledMessage::Gone { .. }
+                    if self.finished => {}
+                TiledMessage::Last { gop } if self.is_live() => self.last(gop),
+                TiledMessage::Gone { gop, .. } if self.is_live() => self.gone(now, gop),
                 TiledMessage::Video(video) if self.video.is_none() => self.begin(video)?,
                 TiledMessage::Menu { gop, sound, cells } => self.menu(now, (gop, sound), cells)?,
                 TiledMessage::Tile(part) if self.record.account.is_none() => self.part(now, part)?,
@@ -309,6 +321,7 @@ impl Player {
         while let Some(due) = self.next_plan().filter(|next| next.at <= now) {
             self.plan(now, due)?;
         }
+        self.wait(now);
         Ok(())
     }
 
@@ -348,7 +361,9 @@ impl Player {
         let mut record = self.record.clone();
         let gops = self.video.as_ref().map_or(1, |video| video.gops);
         record.slots = self.slots.to_vec();
-        let unplanned = if self.settings.kept.is_some() { 0 } else { self.to_play };
+        // Nobody knows how long a live video would have been.
+        let open_ended = self.settings.kept.is_some() || self.is_live() && self.settings.seconds.is_none();
+        let unplanned = if open_ended { 0 } else { self.to_play };
         for slot in self.slots.next()..unplanned {
             let deadline_ms = self.origin.map_or(0.0, |_| self.millis(self.deadline(slot)));
             record.slots.push(SlotRecord { slot, gop: slot % gops, deadline_ms, ..SlotRecord::default() });
@@ -375,7 +390,8 @@ impl Player {
 
     fn count(&mut self, now: Instant, bytes: usize) {
         self.record.bytes += bytes as u64;
-        if let Some(meter) = &mut self.meter {
+        let live = self.is_live();
+        if let Some(meter) = self.meter.as_mut().filter(|meter| !live || meter.is_expecting()) {
             meter.bytes(now, bytes);
         }
         if self.settings.kept.is_some() {
@@ -405,12 +421,16 @@ impl Player {
 
     fn menu(&mut self, now: Instant, (gop, sound): (u32, u32), cells: Bytes) -> Result<(), PlayError> {
         let Some(video) = &self.video else { return Err(PlayError::Order) };
-        if gop >= video.gops {
+        let live = video.is_live();
+        if gop >= if live { MOST_LIVE } else { video.gops } {
             return Err(WireError::Field { field: "a menu's GoP", value: u64::from(gop) }.into());
         }
         let menu = wire::menu(&video.layout, cells)?;
         self.menus.insert(gop, menu);
         self.sounds.insert(gop, sound);
+        if live {
+            return self.live_menu(now, gop);
+        }
         // Counted from the slot before the present one, because older menus are not needed. The menu furthest ahead is
         // needed last, so it is dropped.
         let from = self.slots.get(self.slots.next().saturating_sub(2)).map_or(0, |slot| slot.gop);
@@ -421,14 +441,19 @@ impl Player {
             self.sounds.remove(&furthest);
         }
         if self.origin.is_none() && gop == 0 {
-            self.rtt = now.saturating_since(self.began);
-            self.meter = Some(CapacityMeter::new(self.gop(), now));
-            self.guard = Guard::new(self.gop());
-            self.origin = Some(now);
-            self.playback.start_at(now + self.gop() + self.rtt);
+            self.set_out(now, now);
             self.handle_timeout(now)?;
         }
         Ok(())
+    }
+
+    /// The server has answered at `now`; the first plan is due at `origin`.
+    fn set_out(&mut self, now: Instant, origin: Instant) {
+        self.rtt = now.saturating_since(self.began);
+        self.meter = Some(CapacityMeter::new(self.gop(), now));
+        self.guard = Guard::new(self.gop());
+        self.origin = Some(origin);
+        self.playback.start_at(origin + self.gop() + self.rtt);
     }
 
     fn part(&mut self, now: Instant, part: TilePart) -> Result<(), PlayError> {

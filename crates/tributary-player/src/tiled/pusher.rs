@@ -5,6 +5,7 @@
 //! slot's tiles that have not begun; a tile that has begun is not sent twice. A tile is sent in parts, so a more
 //! urgent tile waits for one part at most.
 
+use core::ops::Range;
 use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -13,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tributary_types::Instant;
 use tributary_video::rd::RdTable;
+
+mod live;
 
 use super::frames::Frames;
 use super::record::Account;
@@ -23,7 +26,7 @@ use super::wire::{
 /// Maximum number of waiting plans; a newer one replaces the oldest. After an outage all plans that the client has made meanwhile arrive
 /// at once, and the newest are worth most.
 const MOST_PLANS: usize = 8;
-/// Maximum number of answers waiting to be sent; a newer menu replaces the oldest.
+/// Maximum number of answers waiting to be sent; a newer one replaces the oldest.
 const MOST_WAITING: usize = 64;
 /// Bytes of a tile in one message.
 const PART: usize = 16 << 10;
@@ -54,12 +57,14 @@ pub fn longest_message(table: &RdTable) -> usize {
 }
 
 /// A message that is sent before any tile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Answer {
     /// The description of the video.
     Video,
     /// The menu of this GoP.
     Menu(u32),
+    /// About a live video.
+    Live(Bytes),
 }
 
 /// A tile to read and send.
@@ -189,6 +194,8 @@ pub struct Pusher {
     over: bool,
     account: Option<Account>,
     answers: VecDeque<Answer>,
+    /// The GoPs that can be requested now.
+    there: Range<u32>,
     plans: VecDeque<Waiting>,
     /// Slot, tile and quality of tiles given to the driver since the first plan of the latest plan's slot.
     pushed: BTreeSet<(u32, u16, u8)>,
@@ -205,6 +212,7 @@ impl Pusher {
     #[must_use]
     pub fn new(video: Video) -> Self {
         Self {
+            there: 0..if video.is_live() { 0 } else { video.gops },
             video,
             sound: Vec::new(),
             low: None,
@@ -258,6 +266,12 @@ impl Pusher {
     #[must_use]
     pub fn counters(&self) -> PushCounters {
         self.counters
+    }
+
+    /// Whether the client has requested the start.
+    #[must_use]
+    pub fn has_started(&self) -> bool {
+        self.started
     }
 
     /// Whether the client has ended the viewing. Its counters may still arrive.
@@ -333,10 +347,13 @@ impl Pusher {
         }
         if let Some(answer) = self.answers.pop_front() {
             let message = match answer {
-                Answer::Video => TiledMessage::Video(self.video.clone()),
-                Answer::Menu(gop) => TiledMessage::menu_of(table, gop as usize, self.sound_bytes(gop)),
+                Answer::Video => TiledMessage::Video(self.video.clone()).encode(),
+                Answer::Menu(gop) => {
+                    TiledMessage::menu_of(table, gop as usize, self.sound_bytes(gop)).encode()
+                }
+                Answer::Live(bytes) => bytes,
             };
-            return Some(Transmit::Message { bytes: message.encode(), deadline: None });
+            return Some(Transmit::Message { bytes: message, deadline: None });
         }
         if self.reading.is_some() {
             return None;
@@ -471,16 +488,25 @@ impl Pusher {
         None
     }
 
+    /// Queues an answer. Of too many the oldest makes room, but not the description of the video.
+    fn answer(&mut self, answer: Answer) {
+        if self.answers.len() >= MOST_WAITING {
+            let oldest = self.answers.iter().position(|answer| !matches!(answer, Answer::Video));
+            oldest.map(|at| self.answers.remove(at));
+        }
+        self.answers.push_back(answer);
+    }
+
     fn menus(&mut self, first: u32, count: u16) -> Result<(), PushError> {
+        if self.video.is_live() {
+            self.menus_of_live(first);
+            return Ok(());
+        }
         let there = self.video.gops;
         known("GoP", u64::from(first), u64::from(there))?;
         for ahead in 0..u32::from(count) {
-            if self.answers.len() >= MOST_WAITING {
-                let oldest = self.answers.iter().position(|answer| matches!(answer, Answer::Menu(_)));
-                oldest.map(|at| self.answers.remove(at));
-            }
             let gop = (u64::from(first) + u64::from(ahead)) % u64::from(there);
-            self.answers.push_back(Answer::Menu(gop as u32));
+            self.answer(Answer::Menu(gop as u32));
         }
         Ok(())
     }
@@ -492,7 +518,7 @@ impl Pusher {
         {
             return Err(PushError::Old { slot, revision, last, before });
         }
-        known("GoP", u64::from(gop), u64::from(self.video.gops))?;
+        known("GoP", u64::from(gop), u64::from(self.there.end))?;
         let sound = u64::from(self.sound_bytes(gop) > 0);
         for entry in &entries {
             if entry.tile == SOUND {
@@ -514,6 +540,11 @@ impl Pusher {
         if self.plans.len() >= MOST_PLANS {
             let oldest = self.plans.pop_front();
             self.counters.expired += oldest.map_or(0, |oldest| tiles(&oldest.entries));
+        }
+        if gop < self.there.start {
+            self.counters.expired += tiles(&entries);
+            self.gone(gop);
+            return Ok(());
         }
         let deadline = now + Duration::from_micros(u64::from(within_us));
         self.plans.push_back(Waiting { slot, gop, deadline, entries: entries.into() });

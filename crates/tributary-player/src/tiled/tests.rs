@@ -14,6 +14,7 @@ use super::frames::Frames;
 use super::wire::{Plan, Reader, TilePart, TiledMessage};
 use super::*;
 
+mod live;
 mod sound;
 
 const START: TiledMessage = TiledMessage::Start { low_resolution: false };
@@ -100,6 +101,8 @@ fn messages() -> Vec<TiledMessage> {
         part(0, 3, 0, 20_000),
         TiledMessage::Served { asked: 7, sent: 5 },
         TiledMessage::Refused { reason: "no such thing — ü".to_owned() },
+        TiledMessage::Last { gop: 7 },
+        TiledMessage::Gone { gop: 1, oldest: 5 },
     ]
 }
 

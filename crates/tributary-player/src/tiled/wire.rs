@@ -29,7 +29,12 @@ pub(super) const MOST_MENUS: u16 = 16;
 /// Number in the place of a tile's that means the sound of a GoP. Its only quality is 0.
 pub const SOUND: u16 = u16::MAX;
 
-const VERSION: u8 = 3;
+/// Number of GoPs of a live video, whose end is not known.
+pub const LIVE: u32 = u32::MAX;
+/// A live video's GoPs have smaller numbers than this: 34 years of half-second GoPs.
+pub(super) const MOST_LIVE: u32 = 1 << 31;
+
+pub(super) const VERSION: u8 = 3;
 const MAGIC: &[u8; 4] = b"TRBT";
 
 /// A message in either direction.
@@ -55,6 +60,10 @@ pub(super) enum TiledMessage {
     Served { asked: u64, sent: u64 },
     /// Server: refuses to continue, with the reason.
     Refused { reason: String },
+    /// Server: the number of the last GoP of a live video.
+    Last { gop: u32 },
+    /// Server: a GoP of a live video was requested that is no longer kept, and the oldest one that is.
+    Gone { gop: u32, oldest: u32 },
 }
 
 /// Tiles to push for one slot of the playing time.
@@ -104,12 +113,20 @@ pub(super) struct TilePart {
 pub struct Video {
     /// Grid, size, GoP duration and QPs.
     pub layout: TableLayout,
-    /// Number of GoPs before the video starts again.
+    /// Number of GoPs before the video starts again; [`LIVE`] for a video whose end is not known.
     pub gops: u32,
     /// Its sound, if it has any.
     pub sound: Option<SoundFormat>,
     /// Whether there is a low-resolution stream, which a client may ask for in the place of the tiles.
     pub low_resolution: bool,
+}
+
+impl Video {
+    /// Whether the video is made while it is sent.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.gops == LIVE
+    }
 }
 
 /// How the sound of a video is coded: Opus (RFC 6716) in fMP4 segments, whose time scale is always 48 kHz.
@@ -173,6 +190,8 @@ const MENU: u8 = 0x82;
 const TILE: u8 = 0x83;
 const REFUSED: u8 = 0x84;
 const SERVED: u8 = 0x85;
+const LAST: u8 = 0x86;
+const GONE: u8 = 0x87;
 
 /// Flag of START: the low-resolution stream instead of the tiles.
 const START_LOW: u8 = 1;
@@ -215,6 +234,8 @@ pub(super) fn head(bytes: &[u8; HEAD], reader: Reader) -> Result<(u8, usize), Wi
         (Reader::Client, MENU) => (MENU_FIXED + 2 * CELL, longest_menu),
         (Reader::Client, TILE) => (TILE_FIXED + 1, TILE_FIXED + MOST_PART),
         (Reader::Client, REFUSED) => (0, MOST_REASON),
+        (Reader::Client, LAST) => (4, 4),
+        (Reader::Client, GONE) => (8, 8),
         _ => return Err(WireError::Kind(kind)),
     };
     if !(least..=most).contains(&length) {
@@ -254,6 +275,8 @@ pub(super) fn body(kind: u8, mut bytes: Bytes) -> Result<TiledMessage, WireError
         MENU => TiledMessage::Menu { gop: bytes.get_u32(), sound: bytes.get_u32(), cells: bytes },
         TILE => tile(bytes)?,
         SERVED => TiledMessage::Served { asked: bytes.get_u64(), sent: bytes.get_u64() },
+        LAST => TiledMessage::Last { gop: bytes.get_u32() },
+        GONE => TiledMessage::Gone { gop: bytes.get_u32(), oldest: bytes.get_u32() },
         REFUSED => TiledMessage::Refused { reason: printable(&String::from_utf8_lossy(&bytes)) },
         _ => return Err(WireError::Length { kind, length }),
     })
@@ -423,13 +446,27 @@ impl TiledMessage {
                 put_reason(out, reason);
                 REFUSED
             }
+            Self::Last { gop } => {
+                out.put_u32(*gop);
+                LAST
+            }
+            Self::Gone { gop, oldest } => {
+                out.put_u32(*gop);
+                out.put_u32(*oldest);
+                GONE
+            }
         }
     }
 
     /// The menu of one GoP of a table, with so many bytes of sound.
     pub(super) fn menu_of(table: &RdTable, gop: usize, sound: u32) -> Self {
+        Self::menu(gop as u32, table.gop(gop), sound)
+    }
+
+    /// The menu of a GoP with these tiles.
+    pub(super) fn menu(gop: u32, tiles: &[TileCells], sound: u32) -> Self {
         let mut cells = BytesMut::new();
-        for tile in table.gop(gop) {
+        for tile in tiles {
             cells.put_f32(tile.freeze_mse as f32);
             cells.put_f32(tile.black_mse as f32);
             for (bytes, mse) in tile.bytes.iter().zip(&tile.mse) {
@@ -437,7 +474,7 @@ impl TiledMessage {
                 cells.put_f32(*mse as f32);
             }
         }
-        Self::Menu { gop: gop as u32, sound, cells: cells.freeze() }
+        Self::Menu { gop, sound, cells: cells.freeze() }
     }
 }
 

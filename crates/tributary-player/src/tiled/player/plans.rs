@@ -28,8 +28,8 @@ const BEGUN_TIME: Duration = Duration::from_millis(150);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Due {
     pub(super) at: Instant,
-    slot: u32,
-    revision: u16,
+    pub(super) slot: u32,
+    pub(super) revision: u16,
 }
 
 /// Tiles of a slot that were already requested.
@@ -59,7 +59,7 @@ impl Player {
             useful.then_some(Due { at, slot, revision })
         });
         let first = || Due { at: origin + self.gop() * next, slot: next, revision: 0 };
-        again.or_else(|| (next < self.to_play).then(first))
+        again.or_else(|| (next < self.to_play && !self.lacks_gop()).then(first))
     }
 
     pub(super) fn plan(&mut self, now: Instant, due: Due) -> Result<(), PlayError> {
@@ -67,8 +67,9 @@ impl Player {
         self.revision = revision;
         if revision == 0 {
             self.learn(slot);
+            self.go_on(now, due);
         }
-        let gop = slot % self.video.as_ref().map_or(1, |video| video.gops);
+        let gop = self.gop_of(slot);
         // Only the time in which tiles may still begin counts.
         let within = self.begin_within(now, slot);
         let (samples, measured) = self.capacity(now, within);
@@ -116,6 +117,7 @@ impl Player {
         if self.asked.first().is_some_and(|first| first.0 < self.slots.first()) {
             self.asked = self.asked.split_off(&(self.slots.first(), 0, 0));
         }
+        self.end_with_last();
         if sound_bytes > 0 {
             // Its bytes are few, and a viewer hears a gap at once.
             let with_init = !self.inits.contains(&(SOUND, 0));
@@ -210,8 +212,8 @@ impl Player {
 
     fn ask(&mut self, now: Instant, (slot, gop, revision): (u32, u32, u16), entries: Vec<PlanEntry>) {
         let gops = self.video.as_ref().map_or(1, |video| video.gops);
-        let ahead = (gop + MENUS_AHEAD) % gops;
-        if revision == 0 && !self.menus.contains_key(&ahead) {
+        let ahead = gop.saturating_add(MENUS_AHEAD) % gops;
+        if revision == 0 && !self.is_live() && !self.menus.contains_key(&ahead) {
             // Requested before the tiles: behind a GoP of tiles it would be late.
             self.out.push_back(TiledMessage::Menus { first: ahead, count: 1 }.encode());
         }
