@@ -41,6 +41,7 @@ use crate::source::{Eyes, SourceError, View};
 use crate::video::{TiledError, TiledVideo};
 
 use recipe::Recipe;
+pub(crate) use recipe::{check as check_settings, size as size_of};
 use watch::Meter;
 pub use watch::{Estimate, Progress, Stage, Watch};
 use work::Work;
@@ -52,7 +53,7 @@ pub const PRESETS: [&str; 9] =
 /// Width of the low-resolution stream, pixels; of a small video it is half the video's.
 const LOW_WIDTH: usize = 640;
 /// Its quantisation parameter.
-const LOW_QP: u8 = 27;
+pub(crate) const LOW_QP: u8 = 27;
 
 /// Settings of an ingest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -259,6 +260,13 @@ impl From<SourceError> for IngestError {
     }
 }
 
+/// The size of the low-resolution stream of pictures of `size` with so many eyes; `None` if they are too small for one.
+pub(crate) fn low_size((width, height): (usize, usize), eyes: usize) -> Option<(usize, usize)> {
+    let across = LOW_WIDTH.min(width / 2) / 2 * 2;
+    let down = across * (height / eyes) / width / 2 * 2;
+    (down >= recipe::SMALLEST_TILE).then_some((across, down * eyes))
+}
+
 /// Makes a tiled video of the file `source` in `directory`, resumes an ingest that was stopped there, or
 /// returns the existing video if source and settings are the same.
 ///
@@ -299,13 +307,11 @@ impl Prepared {
     /// the picture is too small for that.
     #[must_use]
     pub fn low(&self) -> Option<Self> {
-        let Recipe { size: (width, height), grid, .. } = self.recipe;
+        let Recipe { size, grid, .. } = self.recipe;
         let eyes = grid.projection().eyes();
-        let across = LOW_WIDTH.min(width / 2) / 2 * 2;
-        let down = across * (height / eyes) / width / 2 * 2;
-        let grid =
-            TileGrid::new(1, eyes, grid.projection()).ok().filter(|_| down >= recipe::SMALLEST_TILE)?;
-        let recipe = Recipe { grid, qps: vec![LOW_QP], size: (across, down * eyes), ..self.recipe.clone() };
+        let size = low_size(size, eyes)?;
+        let grid = TileGrid::new(1, eyes, grid.projection()).ok()?;
+        let recipe = Recipe { grid, qps: vec![LOW_QP], size, ..self.recipe.clone() };
         Some(Self { source: self.source.clone(), recipe, jobs: self.jobs })
     }
 

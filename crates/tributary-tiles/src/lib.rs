@@ -14,6 +14,7 @@ pub mod encode;
 pub mod gop;
 pub mod ingest;
 pub mod layout;
+pub mod live;
 pub mod mp4;
 mod ogg;
 pub mod patch;

@@ -107,7 +107,7 @@ impl Recipe {
 }
 
 /// Checks the settings that do not depend on the file.
-pub(super) fn check(settings: &Settings) -> Result<(), IngestError> {
+pub(crate) fn check(settings: &Settings) -> Result<(), IngestError> {
     let wrong = |name, reason: &str| Err(IngestError::Setting { name, reason: reason.to_owned() });
     let qps = &settings.qps;
     let rising = qps.windows(2).all(|pair| pair[0] < pair[1]);
@@ -141,7 +141,11 @@ fn grid(upright: &Upright, settings: &Settings) -> Result<TileGrid, IngestError>
 }
 
 /// The size of the whole picture, from that of an eye.
-fn size(path: &Path, upright: &Upright, settings: &Settings) -> Result<(usize, usize), IngestError> {
+pub(crate) fn size(
+    path: &Path,
+    upright: &Upright,
+    settings: &Settings,
+) -> Result<(usize, usize), IngestError> {
     let (width, height) = (upright.size.0, upright.size.1 / upright.eyes);
     // A tolerance of 1 %: 3840×1906 is a panorama cropped at the poles, 1920×1080 is flat.
     if !settings.any_aspect && width.abs_diff(height.saturating_mul(2)) > width / 50 {
