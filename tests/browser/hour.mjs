@@ -153,7 +153,7 @@ try {
       }
     }
     for (let number = 0; number < TILES; number += 1) for (const quality of [1, 0]) take(tile(slot + 1, number, quality), now + 990);
-    const news = { news: 'slot', slot: slot + 1, position_s: slot + 1, tiles: Array(TILES).fill(0), bytes: 1, sound: null, guard_ms: 1, late_before: 0 };
+    const news = { news: 'slot', slot: slot + 1, position_s: slot + 1, waited_s: 0, tiles: Array(TILES).fill(0), bytes: 1, sound: null, guard_ms: 1, late_before: 0 };
     take(json(news), now + 1000);
   });
   const { counters } = player.decoders;
@@ -166,7 +166,7 @@ try {
   for (let slot = SLOTS + 1; slot < SLOTS + 6; slot += 1) {
     for (let picture = 0; picture < 30; picture += 1) player.turn(1000 * slot + 33 * picture, ahead);
     for (let number = 0; number < TILES; number += 1) take(tile(slot + 1, number, 0), 1000 * slot + 990);
-    take(json({ news: 'slot', slot: slot + 1, position_s: slot + 1, tiles: [], bytes: 1, sound: null, guard_ms: 1, late_before: 0 }), 1000 * slot + 1000);
+    take(json({ news: 'slot', slot: slot + 1, position_s: slot + 1, waited_s: 0, tiles: [], bytes: 1, sound: null, guard_ms: 1, late_before: 0 }), 1000 * slot + 1000);
     if (slot === SLOTS + 3 && failures.overwhelmed > 0) fail('low resolution after two slots');
   }
   if (failures.overwhelmed !== 1) fail(`low resolution was asked for ${failures.overwhelmed} times`);

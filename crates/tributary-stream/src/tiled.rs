@@ -4,10 +4,12 @@
 //! from any reader. Nothing here decodes or measures pictures.
 
 mod client;
+mod live;
 mod outlet;
 mod server;
 
 pub use client::{PlayTilesError, Viewer, play_tiles};
+pub use live::{KEPT, LiveEnd, LiveGops};
 pub use outlet::{OrderedOutlet, Outlet, Pushed};
 pub use server::{ServeTilesError, ServedTiles, TileSource, serve_tiles};
 pub use tributary_player::tiled::*;

@@ -7,6 +7,7 @@
 //! disturb the timing.
 
 mod feed;
+mod live;
 mod measure;
 mod motion;
 mod outcome;
@@ -23,6 +24,7 @@ mod watch;
 use core::time::Duration;
 
 pub use feed::{Feed, Subscription};
+pub use live::{LiveStatus, LiveVideo};
 pub use measure::{GopQuality, MeasureError, MeasureSettings, Measured, measure};
 pub use motion::Motion;
 pub use outcome::{Knowledge, Load, Quality, TiledResult, concealment_name, psnr_cap, table};

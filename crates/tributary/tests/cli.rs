@@ -112,6 +112,24 @@ fn a_limit_of_memory_is_refused_where_there_are_no_sessions() {
 }
 
 #[test]
+fn a_live_source_is_checked_before_the_server_begins() {
+    let serve = |more: &[&str]| {
+        output(&[&["stream", "serve", "--listen", "127.0.0.1:0", "--transport", "tcp"], more].concat())
+    };
+    refused(&serve(&[]), 2, &["<DIRECTORY>"]);
+    refused(&serve(&["tiles", "--source", "srt://127.0.0.1:1"]), 2, &["--source"]);
+    refused(&serve(&["tiles", "--gop", "1"]), 2, &["--gop", "DIRECTORY"]);
+    refused(&serve(&["--source", "gopher://127.0.0.1/x"]), 1, &["gopher://127.0.0.1/x", "rtmp://", "srt://"]);
+    refused(&serve(&["--source", "srt://127.0.0.1:1", "--gop", "9"]), 2, &["0.1 to 2 seconds"]);
+    refused(&serve(&["--source", "srt://127.0.0.1:1", "--qps", "0,30"]), 1, &["--qps"]);
+    refused(
+        &serve(&["--source", "rtmp://127.0.0.1:1/live/a"]),
+        1,
+        &["rtmp://127.0.0.1:1/live/a failed", "refused"],
+    );
+}
+
+#[test]
 fn usage_errors_exit_with_two() {
     for word in ["dance", "demo", "bench"] {
         refused(&output(&[word]), 2, &[word]);

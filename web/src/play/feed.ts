@@ -11,6 +11,7 @@ export interface Video {
   height: number;
   projection: "equirectangular" | "cubemap" | "top-bottom";
   gop_s: number;
+  /** {@link LIVE}: it is made while it is sent. */
   gops: number;
   qps: number[];
   sound: { channels: number } | null;
@@ -22,10 +23,15 @@ export interface Video {
   has_low: boolean;
 }
 
+/** Number of GoPs of a live video. */
+export const LIVE = 2 ** 32 - 1;
+
 export interface Slot {
   news: "slot";
   slot: number;
   position_s: number;
+  /** Slots are shown this much later than was planned at first, because a live source was late. */
+  waited_s: number;
   /** Quality of each tile in time, -1: requested and not in time, -2: left out. */
   tiles: number[];
   bytes: number;

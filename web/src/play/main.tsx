@@ -5,7 +5,7 @@ import type { Path } from "../status";
 import { TileMap } from "../tiles";
 import { bytes, duration, mbps } from "../words";
 import { turnWithDevice } from "./device";
-import { type News, type Tile, type Video, fallBack, follow } from "./feed";
+import { LIVE, type News, type Tile, type Video, fallBack, follow } from "./feed";
 import { Headset } from "./headset";
 import { Look, type Orientation } from "./look";
 import { Player } from "./player";
@@ -29,6 +29,10 @@ const STATES = {
 };
 
 const LOW = "tiles cannot be decoded here: low resolution";
+/** What is said when the server sends no more of a live video. */
+const PAUSED = "the live source sends nothing: its last picture stays until it goes on";
+/** A live source may be late by so much without a word. */
+const PAUSE_MS = 2000;
 /** What to do about tiles that cannot be decoded. */
 const WAYS_OUT = "open the page in another browser or on a faster machine";
 
@@ -41,6 +45,8 @@ let gone: string | undefined;
 let radios: Path[] = [];
 let late = 0;
 let heard = 0;
+/** When the last slot began. */
+let began = Infinity;
 /** What is wrong with decoding. */
 let undecodable: string | undefined;
 
@@ -56,7 +62,8 @@ async function overwhelmed(video: Video | undefined) {
   if (undecodable !== undefined) return;
   if (video?.low === true) undecodable = `not even the low-resolution stream can be decoded here; ${WAYS_OUT}`;
   else if (video?.has_low !== true) {
-    undecodable = `tiles cannot be decoded here, and this video has no low-resolution stream: make it again with tributary ingest, or ${WAYS_OUT}`;
+    const way = video?.gops === LIVE ? "serve it without --no-low-resolution, in 64 pixels across at least" : "make it again with tributary ingest";
+    undecodable = `tiles cannot be decoded here, and this video has no low-resolution stream: ${way}, or ${WAYS_OUT}`;
   } else {
     await fallBack().catch((error) => (undecodable = `tiles cannot be decoded here, and there is no low resolution: ${error.message}`));
   }
@@ -215,6 +222,7 @@ function start(page: HTMLElement) {
     heard = performance.now();
     try {
       if (message.news === "video") {
+        began = Infinity;
         sound.begin(message);
         if (message.low && !(player.video?.low ?? false)) say(LOW);
       }
@@ -240,6 +248,7 @@ function start(page: HTMLElement) {
       state = message.state;
       cause = message.cause ?? undefined;
     } else if (message.news === "slot") {
+      began = performance.now();
       late += message.late_before;
     } else if (message.news === "skipped") {
       say(`this page was too slow and lost ${message.messages} messages`);
@@ -264,7 +273,8 @@ function start(page: HTMLElement) {
       link.className = good ? "link live" : "link lost";
       over.hidden = good;
       over.textContent = headline();
-      const trouble = undecodable ?? (player.video?.low === true ? LOW : "");
+      const paused = good && player.video?.gops === LIVE && now - began > PAUSE_MS + 1000 * player.video.gop_s;
+      const trouble = paused ? PAUSED : (undecodable ?? (player.video?.low === true ? LOW : ""));
       low.hidden = trouble === "";
       if (low.textContent !== trouble) low.textContent = trouble;
       const slot = player.slot;
@@ -272,6 +282,7 @@ function start(page: HTMLElement) {
         state: gone !== undefined ? "gone" : isSilent() ? "silent" : state,
         viewing: player.video?.viewing ?? "",
         low: player.video?.low ?? "",
+        paused,
         slot: slot?.slot ?? "",
         pictures: player.pictures,
         firstPictureMs: Math.round(player.firstPictureMs ?? 0),

@@ -38,6 +38,7 @@ export class Player {
   /** The first pictures of the first slot's tiles, and the places that show one. */
   #first: { show: Show; shown: Set<number> } | undefined;
   #origin: number | undefined;
+  #waited_s = 0;
   /** The panorama shows nothing yet. */
   #blank = true;
   #trouble = { failed: 0, slow: 0 };
@@ -106,6 +107,9 @@ export class Player {
   }
 
   #slot(slot: Slot, now: number) {
+    // A wait for a live source is no slow message: from this slot on, everything is shown that much later.
+    if (this.#origin !== undefined) this.#origin += 1000 * (slot.waited_s - this.#waited_s);
+    this.#waited_s = slot.waited_s;
     const origin = now - slot.position_s * 1000;
     // The message that took the shortest time says it best.
     this.#origin = Math.min(origin, (this.#origin ?? origin) + DRIFT * 1000 * (this.video?.gop_s ?? 1));
@@ -115,8 +119,9 @@ export class Player {
     for (const before of this.#tiles.keys()) if (before <= slot.slot) this.#tiles.delete(before);
     const show = this.decoders.show(slot.slot, [...(tiles?.values() ?? [])], now);
     this.#shows.push({ slot, show });
-    // A tab in the background draws nothing.
-    while (this.#shows.length > 2) this.decoders.end(this.#shows.shift()!.show);
+    // A tab in the background draws nothing. What is shown is behind by the delay, which short slots fit into more than once.
+    const most = 2 + Math.floor(DELAY_MS / (1000 * (this.video?.gop_s ?? 1)));
+    while (this.#shows.length > most) this.decoders.end(this.#shows.shift()!.show);
   }
 
   /** Milliseconds until a slot's first picture is shown. */

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::sync::watch;
 use tokio::time::{Instant as Clock, timeout, timeout_at};
 use tributary_player::tiled::{
     Account, PushCounters, PushError, Pusher, SOUND, SoundFormat, TileOrder, Transmit, Video,
@@ -17,6 +18,7 @@ use tributary_player::tiled::{
 use tributary_types::Instant;
 use tributary_video::rd::RdTable;
 
+use super::live::{LiveEnd, LiveGops};
 use super::outlet::{Outlet, Pushed};
 
 /// Time limit for a client to send a whole message, or to read one of the server's messages.
@@ -28,8 +30,21 @@ const READ: usize = 16 << 10;
 
 /// A tiled video that can be served.
 pub trait TileSource: Send + Sync + 'static {
-    /// Sizes and errors of every tile.
+    /// Sizes and errors of every tile; of a live video, any table with as many tiles and qualities.
     fn table(&self) -> &RdTable;
+
+    /// The video's description.
+    fn video(&self) -> Video {
+        let table = self.table();
+        let gops = u32::try_from(table.gops()).unwrap_or(u32::MAX - 1);
+        let sound = self.sound().map(|(format, _)| format);
+        Video { layout: table.layout().clone(), gops, sound, low_resolution: false }
+    }
+
+    /// The GoPs of a video that is made while it is served; a GoP that is no longer kept is not found.
+    fn live(&self) -> Option<&LiveGops> {
+        None
+    }
 
     /// The initialisation segment of a tile in a quality.
     ///
@@ -91,6 +106,9 @@ pub enum ServeTilesError {
         /// The cause.
         source: io::Error,
     },
+    /// The live source failed.
+    #[error("{0}")]
+    Live(String),
     /// The client was inactive for too long.
     #[error("the client sent no request and read nothing for {} seconds", PATIENCE.as_secs())]
     Idle,
@@ -121,6 +139,12 @@ where
     let pusher = Pusher::new(video).with_sound(sound);
     let mut serving = Serving {
         pusher: pusher.with_low_resolution(low.as_deref().map(described)),
+        live: source.live().map(|live| Following {
+            next: None,
+            told: false,
+            changes: live.changes(),
+            at: None,
+        }),
         origin: Clock::now(),
         pushed: None,
         ended: None,
@@ -132,7 +156,8 @@ where
         // The client has sent its end message; errors after it do not matter.
         outcome = Ok(());
     }
-    if let Err(error @ (ServeTilesError::Client(_) | ServeTilesError::Source { .. })) = &outcome {
+    use ServeTilesError as Error;
+    if let Err(error @ (Error::Client(_) | Error::Source { .. } | Error::Live(_))) = &outcome {
         // A client that breaks the protocol may also not read, so the time is limited.
         let _ = timeout(Duration::from_secs(1), outlet.push(Pusher::refusal(&error.to_string()), None)).await;
     }
@@ -143,15 +168,23 @@ where
 
 /// The description of a video, and the bytes of each GoP's sound.
 fn described(source: &dyn TileSource) -> (Video, Vec<u32>) {
-    let table = source.table();
-    let gops = u32::try_from(table.gops()).unwrap_or(u32::MAX);
-    let (sound, sound_bytes) = source.sound().unzip();
-    let video = Video { layout: table.layout().clone(), gops, sound, low_resolution: false };
-    (video, sound_bytes.unwrap_or_default())
+    (source.video(), source.sound().map(|(_, bytes)| bytes).unwrap_or_default())
+}
+
+/// How far a client follows a live source.
+struct Following {
+    /// The next GoP that it will hear of; `None` before the first.
+    next: Option<u32>,
+    /// Whether it was told that the source has ended.
+    told: bool,
+    changes: watch::Receiver<()>,
+    /// When it heard of a GoP.
+    at: Option<Instant>,
 }
 
 struct Serving {
     pusher: Pusher,
+    live: Option<Following>,
     origin: Clock,
     /// When the transport last took a whole message.
     pushed: Option<Instant>,
@@ -178,6 +211,7 @@ impl Serving {
     {
         while !self.pusher.is_over() {
             let source = low.filter(|_| self.pusher.is_low_resolution()).unwrap_or(source);
+            self.follow(&**source)?;
             match self.pusher.poll_transmit(self.now(), source.table()) {
                 Some(Transmit::Message { bytes, deadline }) => {
                     match self.push(plans, outlet, (bytes, deadline)).await? {
@@ -185,17 +219,60 @@ impl Serving {
                         Pushed::Expired => self.pusher.handle_expired(),
                     }
                 }
-                Some(Transmit::Read(order)) => {
-                    let (init, segment) = read(order, source).await?;
-                    self.pusher.handle_tile(init, segment)?;
-                }
+                Some(Transmit::Read(order)) => match read(order, source).await {
+                    Ok((init, segment)) => self.pusher.handle_tile(init, segment)?,
+                    Err(ServeTilesError::Source { source, .. })
+                        if self.live.is_some() && source.kind() == io::ErrorKind::NotFound =>
+                    {
+                        self.pusher.handle_gone();
+                    }
+                    Err(error) => return Err(error),
+                },
                 None => {
                     let last = self.pusher.heard().max(self.pushed).unwrap_or(Instant::ZERO);
                     let until = self.until(last);
-                    let count = timeout_at(until, plans.read(&mut self.buffer)).await;
-                    self.heard(count.map_err(|_| ServeTilesError::Idle)??)?;
+                    let count = tokio::select! {
+                        count = timeout_at(until, plans.read(&mut self.buffer)) => count,
+                        () = changed(self.live.as_mut()) => continue,
+                    };
+                    match count {
+                        Ok(count) => self.heard(count?)?,
+                        // A client has nothing to request while a live source sends nothing.
+                        Err(_)
+                            if self.ended.is_none()
+                                && self.live.as_ref().is_some_and(|f| f.at <= Some(last)) =>
+                        {
+                            self.pushed = Some(self.now());
+                        }
+                        Err(_) => return Err(ServeTilesError::Idle),
+                    }
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Tells the client what is new of a live source.
+    fn follow(&mut self, source: &dyn TileSource) -> Result<(), ServeTilesError> {
+        let now = self.now();
+        let Some((live, following)) = source.live().zip(self.live.as_mut()) else { return Ok(()) };
+        if !self.pusher.has_started() || self.pusher.has_ended() {
+            return Ok(());
+        }
+        following.changes.mark_unchanged();
+        let news = live.since(following.next);
+        for gop in news.gops {
+            let tiles = gop.of(self.pusher.is_low_resolution());
+            self.pusher.handle_gop((news.oldest, gop.number), tiles.map_or(&[], |tiles| &tiles.cells));
+            (following.next, following.at) = (Some(gop.number + 1), Some(now));
+        }
+        match (news.end, following.next) {
+            (Some(LiveEnd::Failed(reason)), _) => return Err(ServeTilesError::Live(reason)),
+            (Some(LiveEnd::Complete), Some(next)) if !following.told => {
+                following.told = true;
+                self.pusher.handle_last(next - 1);
+            }
+            _ => {}
         }
         Ok(())
     }
@@ -249,6 +326,17 @@ impl Serving {
                 }
             }
         }
+    }
+}
+
+/// Waits until a live source has something new.
+async fn changed(following: Option<&mut Following>) {
+    let changed = match following {
+        Some(following) => following.changes.changed().await.is_ok(),
+        None => false,
+    };
+    if !changed {
+        std::future::pending::<()>().await;
     }
 }
 

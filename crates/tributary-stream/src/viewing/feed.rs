@@ -105,6 +105,8 @@ pub(super) struct SlotNews {
     pub slot: u32,
     /// The playing time of this message, seconds.
     pub position_s: f64,
+    /// By how many seconds slots are shown later than was planned at first, because a live source was late.
+    pub waited_s: f64,
     /// For each tile the index of the finest quality in time, -1 (requested, not in time) or -2 (left out).
     pub tiles: Vec<i16>,
     /// Bytes of media that arrived in time, without the sound.
@@ -133,6 +135,7 @@ impl SlotNews {
         Self {
             slot: record.slot,
             position_s,
+            waited_s: 0.0,
             tiles: (0..tiles as u16).map(shown).collect(),
             bytes: record.bytes_in_time(),
             sound: record.sound.map(|sound| sound.in_time),

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use serde::Serialize;
+use tokio::sync::Notify;
 use tributary_net::transport::{Acceptor, Connection, SendHalf, Sent, TransportConfig, TransportError};
 use tributary_tiles::TiledVideo;
 use tributary_video::rd::RdTable;
@@ -75,15 +76,15 @@ impl Outlet for StreamOutlet {
 
 /// A listening server.
 #[derive(Debug)]
-pub struct TileServer {
+pub struct TileServer<S = DiskSource> {
     acceptor: Acceptor,
-    video: DiskSource,
+    video: S,
     viewers: Viewers,
 }
 
 /// The clients that are connected to a server now. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Viewers(Arc<Mutex<Connected>>);
+pub struct Viewers(Arc<Mutex<Connected>>, Arc<Notify>);
 
 #[derive(Debug, Default)]
 struct Connected {
@@ -116,6 +117,17 @@ impl Viewers {
         Listed(self.clone(), id)
     }
 
+    /// Waits until no client is connected.
+    pub async fn empty(&self) {
+        loop {
+            let left = self.1.notified();
+            if self.lock().viewers.is_empty() {
+                return;
+            }
+            left.await;
+        }
+    }
+
     /// The clients in the order in which they connected.
     #[must_use]
     pub fn list(&self) -> Vec<Viewer> {
@@ -130,10 +142,11 @@ impl Viewers {
 impl Drop for Listed {
     fn drop(&mut self) {
         self.0.lock().viewers.remove(&self.1);
+        self.0.1.notify_waiters();
     }
 }
 
-impl TileServer {
+impl<S: TileSource + Clone> TileServer<S> {
     /// Listens on `addresses`.
     ///
     /// # Errors
@@ -141,7 +154,7 @@ impl TileServer {
     pub async fn bind(
         mut config: TransportConfig,
         addresses: &[SocketAddr],
-        video: DiskSource,
+        video: S,
     ) -> Result<Self, TransportError> {
         if let Some(common) = &mut config.common {
             common.session.unsent = Some(SESSION_UNSENT);
@@ -184,7 +197,7 @@ impl TileServer {
 }
 
 /// Serves the client's only stream; `None` when it opens none.
-async fn serve(connection: &Connection, video: DiskSource) -> Option<ServedTiles> {
+async fn serve<S: TileSource>(connection: &Connection, video: S) -> Option<ServedTiles> {
     let (plans, tiles) = connection.accept_stream().await.ok()?.into_split();
     let served = serve_tiles(plans, StreamOutlet(tiles), Arc::new(video)).await;
     // The client closes the connection when it has received everything.

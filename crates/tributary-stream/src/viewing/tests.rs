@@ -16,6 +16,8 @@ use tributary_video::projection::Projection;
 use tributary_video::rd::Concealment;
 use tributary_video::tiles::TileGrid;
 
+mod live;
+
 use super::*;
 use crate::tiled::Account;
 use tributary_tiles::TiledVideo;

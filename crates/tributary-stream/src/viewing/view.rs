@@ -331,7 +331,9 @@ impl Viewpoint {
     /// Checks that the server's video is the one of a directory.
     pub(super) fn same(&self, reference: &TiledVideo, video: &crate::tiled::Video) -> Result<(), ViewError> {
         let (ours, theirs) = (reference.table().layout(), &video.layout);
-        let differs = if ours.grid != theirs.grid {
+        let differs = if video.is_live() {
+            "it is live"
+        } else if ours.grid != theirs.grid {
             "its grid differs"
         } else if (ours.width, ours.height) != (theirs.width, theirs.height) {
             "its pictures have a different size"

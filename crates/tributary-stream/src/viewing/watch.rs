@@ -179,9 +179,12 @@ impl Viewer for Watching<'_> {
         let ahead_s = |slot: u32| f64::from(slot) * gop_s - position_s;
         while ahead_s(self.next) <= 0.0 {
             let tiles = video.layout.grid.tiles();
-            let Some(record) = player.slot(self.next) else { break };
+            // Without a record of the slot, a live source is late.
+            let Some(record) = player.slot(self.next) else { return Some(now + SAMPLE) };
             let before = self.next.checked_sub(1).and_then(|before| player.slot(before));
-            self.feed.say(&News::Slot(SlotNews::new(record, before, position_s, tiles)));
+            let waited_s = player.waited().as_secs_f64();
+            self.feed
+                .say(&News::Slot(SlotNews { waited_s, ..SlotNews::new(record, before, position_s, tiles) }));
             if let Some(sampler) = &mut self.sampler {
                 let pose = self.head.borrow().unwrap_or_default();
                 sampler.begin((self.next, record.gop), pose, self.feed);

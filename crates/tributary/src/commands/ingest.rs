@@ -96,11 +96,11 @@ impl From<Eyes> for source::Eyes {
     }
 }
 
-fn grid(text: &str) -> Result<TileGrid, String> {
+pub(super) fn grid(text: &str) -> Result<TileGrid, String> {
     TileGrid::parse(text, Projection::Equirectangular).map_err(|error| error.to_string())
 }
 
-fn size(text: &str) -> Result<(usize, usize), String> {
+pub(super) fn size(text: &str) -> Result<(usize, usize), String> {
     let sides = text.split_once(['x', '×']).and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
     sides.ok_or_else(|| format!("`{text}` is not a size; write 2048x1024"))
 }

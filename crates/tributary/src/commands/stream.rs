@@ -1,5 +1,6 @@
 //! `tributary stream serve` and `tributary stream play`: tiled 360° video over real sockets.
 
+mod live;
 mod page;
 
 use super::{proxy, stop};
@@ -22,9 +23,11 @@ use tributary_net::transport::SESSION_DEFAULT;
 use tributary_net::transport::{TransportConfig, TransportName};
 use tributary_net::{Common, Keys, PathConfig};
 use tributary_report::machine;
+use tributary_stream::tiled::TileSource;
 use tributary_stream::tiled::{Account, ServedTiles};
-use tributary_stream::viewing::{self, DiskSource, PlayConfig, TileServer, Viewpoint};
+use tributary_stream::viewing::{self, DiskSource, LiveVideo, PlayConfig, TileServer, Viewpoint};
 use tributary_tiles::TiledVideo;
+use tributary_tiles::live::Live;
 
 /// The settings file of `stream serve`, if it has one. Nothing of it can be changed while the program runs.
 type File = Option<SettingsFile<()>>;
@@ -57,14 +60,19 @@ pub(crate) struct TransportArguments {
     pub(crate) plaintext: bool,
 }
 
-/// Serve a tiled video: each viewer gets the tiles that it requests, in its order, until their deadline.
+/// Serve a tiled video, from a directory or live: each viewer gets the tiles that it requests, in its order, until their deadline.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
+#[command(after_help = "Examples:
   tributary ingest my-equirectangular.mp4 --out tiles
-  tributary stream serve tiles --listen 203.0.113.5:7000 --key server.key --clients clients.toml")]
+  tributary stream serve tiles --listen 203.0.113.5:7000 --key server.key --clients clients.toml
+  tributary stream serve --source 'srt://0.0.0.0:9000?mode=listener' --listen 203.0.113.5:7000 --key server.key --clients clients.toml
+  tributary stream serve --source rtmp://127.0.0.1/live/360 --qps 30 --size 1024x512 --listen 203.0.113.5:7000 --shared-key shared.key")]
 pub(crate) struct StreamServeArguments {
     /// Directory that `tributary ingest` made
-    pub(crate) directory: PathBuf,
+    #[arg(required_unless_present = "source")]
+    pub(crate) directory: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) live: live::LiveArguments,
     /// Address to accept on; repeatable
     #[arg(long, required = true, num_args = 1..)]
     pub(crate) listen: Vec<SocketAddr>,
@@ -157,49 +165,95 @@ pub(super) fn check(command: &Stream) -> Result<()> {
     }
 }
 
-fn serving(arguments: &StreamServeArguments) -> Result<(TransportConfig, Option<ClientList>, DiskSource)> {
+/// What is served.
+enum Content {
+    Directory(DiskSource),
+    Live(LiveVideo, Box<Live>),
+}
+
+fn serving(arguments: &StreamServeArguments) -> Result<(TransportConfig, Option<ClientList>, Content)> {
     let (keys, list) = arguments.keys.load()?;
     let mut transport = transport(&arguments.transport, keys, &[])?;
     if arguments.memory.memory.is_some() && !matches!(transport.name, TransportName::Session { .. }) {
         bail!("--memory limits what sessions hold; `{}` has no such limit: leave it out", transport.name);
     }
     transport.limits = arguments.memory.limits();
-    Ok((transport, list, DiskSource(Arc::new(TiledVideo::open(&arguments.directory)?))))
+    let content = match (arguments.live.live()?, &arguments.directory) {
+        (Some(live), _) => Content::Live(LiveVideo::new(&live)?, Box::new(live)),
+        (None, Some(directory)) => Content::Directory(DiskSource(Arc::new(TiledVideo::open(directory)?))),
+        (None, None) => bail!("give a directory that `tributary ingest` made, or a live --source"),
+    };
+    Ok((transport, list, content))
 }
 
 fn serve(arguments: StreamServeArguments, file: File) -> Result<ExitCode> {
-    let (transport, list, video) = serving(&arguments)?;
-    let json = arguments.json;
+    let (transport, list, content) = serving(&arguments)?;
     let keep = transport.common.as_ref().map_or_else(Needs::default, proxy::needs);
     let keep = keep.and(Needs::of_congestion(transport.congestion.as_deref()));
     let privileges = Privileges::new(arguments.user.user.as_deref(), keep)?;
     let service = &arguments.service;
     privileges.begin(Needs::of_ports(arguments.listen.iter().chain(&service.metrics())))?;
-    proxy::limited_runtime(&privileges, service.log_format)?.block_on(async {
+    let runtime = proxy::limited_runtime(&privileges, service.log_format)?;
+    runtime.block_on(async {
         keys::say(transport.common.as_ref().map(|common| &common.keys));
         list.map(ClientList::follow).transpose()?;
-        let service = service.begin()?;
-        let server = TileServer::bind(transport, &arguments.listen, video).await?;
-        privileges.finish()?;
-        proxy::announce(server.addresses(), json)?;
-        let viewers = server.viewers();
-        let ending = Ending::default();
-        let reload = file.map(|file| Reload::new(file, &[], reload::nothing()));
-        reload.as_ref().map(Reload::follow).transpose()?;
-        let _shown = service.show(
-            "stream serve",
-            server.addresses(),
-            Control::new(&ending, reload),
-            move || serde_json::json!({ "viewers": viewers.list() }),
-        );
-        let mut signals = stop::Signals::new()?;
-        tokio::select! {
-            () = server.run(move |peer, served| drop(output::line(&account(peer, served, json)))) => {}
-            (_, name) = signals.next() => tracing::info!("{name} received; ended"),
-            () = ending.requested() => tracing::info!("asked to end; ended"),
+        let ready = (privileges, file);
+        match content {
+            Content::Directory(video) => {
+                let server = TileServer::bind(transport, &arguments.listen, video).await?;
+                run_server(server, &arguments, ready, None).await
+            }
+            Content::Live(video, live) => {
+                let server = TileServer::bind(transport, &arguments.listen, video.clone()).await?;
+                run_server(server, &arguments, ready, Some((video, *live))).await
+            }
         }
-        Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Serves until a signal, or until a live source has ended. The live source is opened without the privileges.
+async fn run_server<S: TileSource + Clone>(
+    server: TileServer<S>,
+    arguments: &StreamServeArguments,
+    (privileges, file): (Privileges, File),
+    live: Option<(LiveVideo, Live)>,
+) -> Result<ExitCode> {
+    let json = arguments.json;
+    let service = arguments.service.begin()?;
+    privileges.finish()?;
+    let (viewers, ending) = (server.viewers(), Ending::default());
+    let reload = file.map(|file| Reload::new(file, &[], reload::nothing()));
+    reload.as_ref().map(Reload::follow).transpose()?;
+    let (shown, video) = (viewers.clone(), live.as_ref().map(|(video, _)| video.clone()));
+    let _shown = service.show("stream serve", server.addresses(), Control::new(&ending, reload), {
+        let video = video.clone();
+        move || match &video {
+            None => serde_json::json!({ "viewers": shown.list() }),
+            Some(video) => serde_json::json!({ "viewers": shown.list(), "live": video.status() }),
+        }
+    });
+    let mut signals = stop::Signals::new()?;
+    let work = async {
+        if let Some((video, live)) = live {
+            video.begin(live).await.map_err(anyhow::Error::msg)?;
+        }
+        proxy::announce(server.addresses(), json)?;
+        let serving = server.run(move |peer, served| drop(output::line(&account(peer, served, json))));
+        match &video {
+            None => serving.await,
+            Some(video) => tokio::select! {
+                () = serving => {}
+                ended = live::follow(video, &viewers) => ended?,
+            },
+        }
+        anyhow::Ok(())
+    };
+    tokio::select! {
+        ended = work => ended?,
+        (_, name) = signals.next() => tracing::info!("{name} received; ended"),
+        () = ending.requested() => tracing::info!("asked to end; ended"),
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The log line about a viewer that has left.
