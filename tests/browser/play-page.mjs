@@ -15,24 +15,6 @@ const number = async (page, name) => Number(await page.locator('main').getAttrib
 const above = (page, name, bound) =>
   page.waitForFunction(([name, bound]) => Number(document.querySelector('main').dataset[name]) > bound, [name, bound], PATIENCE);
 
-/** A page in which all but so many decoders fail. */
-async function withDecoders(url, count) {
-  const { page, complaints } = await stand.page();
-  await page.addInitScript((count) => {
-    const Decoder = window.VideoDecoder;
-    let made = 0;
-    window.VideoDecoder = class extends Decoder {
-      #fails = (made += 1) > count;
-      configure(configuration) {
-        if (this.#fails) throw new DOMException('there are not so many decoders', 'NotSupportedError');
-        super.configure(configuration);
-      }
-    };
-  }, count);
-  await page.goto(url);
-  return { page, complaints };
-}
-
 /** What the page says to a browser that lacks something. */
 async function lacking(url, script, words) {
   const page = await stand.browser.newPage();
@@ -148,7 +130,7 @@ try {
   await damaged.close();
 
   // With two decoders for eight tiles there is the low-resolution stream, for all pages.
-  const few = await withDecoders(url, 2);
+  const few = await stand.pageWithDecoders(url, 2);
   await few.page.locator('main[data-low=true]').waitFor(PATIENCE);
   await few.page.locator('.low', { hasText: 'tiles cannot be decoded here: low resolution' }).waitFor(PATIENCE);
   await appears(few.page, few.page.locator('canvas'));
@@ -165,7 +147,7 @@ try {
   rmSync(join(only, 'low'), { recursive: true });
   const other = await stand.start('stream', 'serve', only, '--listen', '10.9.9.1:0', ...keys.server);
   const tiled = await stand.start('stream', 'play', '--web', '127.0.0.1:0', '--path', stand.paths(other.answer.listening[0])[0], ...keys.client);
-  const helpless = await withDecoders(tiled.answer.url, 2);
+  const helpless = await stand.pageWithDecoders(tiled.answer.url, 2);
   await helpless.page.locator('.low', { hasText: 'make it again with tributary ingest' }).waitFor(PATIENCE);
   await helpless.page.close();
   tiled.child.kill();

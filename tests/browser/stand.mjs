@@ -102,6 +102,24 @@ export class Stand {
     return { page, complaints, asked };
   }
 
+  /** A page in which all but so many decoders fail. */
+  async pageWithDecoders(url, count) {
+    const { page, complaints } = await this.page();
+    await page.addInitScript((count) => {
+      const Decoder = window.VideoDecoder;
+      let made = 0;
+      window.VideoDecoder = class extends Decoder {
+        #fails = (made += 1) > count;
+        configure(configuration) {
+          if (this.#fails) throw new DOMException('there are not so many decoders', 'NotSupportedError');
+          super.configure(configuration);
+        }
+      };
+    }, count);
+    await page.goto(url);
+    return { page, complaints };
+  }
+
   /** A page of another site must read nothing, although it knows the whole address. */
   async foreign(url) {
     const page = await this.browser.newPage();
