@@ -1,4 +1,4 @@
-"""Docstrings: each public name has one, their examples are true, and the stubs know the same names. The notebooks run and show what they promise."""
+"""Docstrings: each public name has one, their examples are true, the stubs know the same names. Notebooks show what they promise."""
 
 import ast
 import doctest
