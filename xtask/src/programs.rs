@@ -27,6 +27,7 @@ const COMPUTING: [(&str, &str); 7] = [
 const MEASURING: [(&str, &str); 3] =
     [("tributary-emu", "emulator"), ("tributary-lab", "record"), ("tributary-lab", "tunnel")];
 
+/// Begins an argument with a command that runs beside the programs.
 const BESIDE: &str = "--beside=";
 
 /// A test program that cargo built.
