@@ -105,6 +105,12 @@ impl SubflowView {
         (self.least_delay + time_for(rate, bytes)).max(time_for(rate, self.in_flight + bytes))
     }
 
+    /// What it could carry, although the application may send less: the rate over a second or, if that is more, what its congestion
+    /// window allows.
+    pub(crate) fn possible_rate(&self) -> Option<Bitrate> {
+        self.long_rate.max(Bitrate::of(DataSize::from_bytes(self.cwnd), self.srtt))
+    }
+
     /// A time by the recent rate. If that is over [`LONG_ARRIVAL`], the time by the rate over a second if that is less, but at
     /// least [`LONG_ARRIVAL`]. On a slow subflow a segment takes as long as the recent rate is averaged over, so that
     /// rate may be zero between two segments.

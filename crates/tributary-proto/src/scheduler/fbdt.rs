@@ -5,7 +5,8 @@
 //! the end of a window; late segments that block delivery are reinjected ahead
 //! of new data; a silent subflow gets nothing until it delivers again; near the end of the data a subflow declines a
 //! segment that another would deliver sooner. Datagrams in order have a queue too short for a lead: a slower subflow takes one
-//! only if it arrives before the others would get to it.
+//! only if it arrives before the others would get to it. On slow links data is sent in order, and copied only where
+//! a subflow is silent or holds up delivery.
 
 use core::time::Duration;
 
@@ -27,6 +28,14 @@ const TAIL: u64 = 512 << 10;
 /// A path whose least delivery delay is shorter is a wire, which is not blocked for a moment. Near the end of the data its
 /// segments have the same patience as before: on a busy computer 2 ms are no delay, and copies cost both ends time.
 const NEAR: Duration = Duration::from_millis(1);
+/// Links are slow when all subflows together take longer than this for [`SEGMENT`]'s least bytes: below 4.4 Mbit/s. A copy then costs
+/// more time than it saves, because TCP has sent the lost packet again by then, and so would a lead of a few segments.
+const SLOW_LINKS: Duration = LATE_FLOOR;
+/// They are slow when this has been so for this long: not while a connection begins or a radio fades.
+const SLOW_SINCE: Duration = Duration::from_secs(2);
+/// On them only the first unacknowledged segment of a silent subflow is copied at once, the others when they are older than this: a
+/// connection that waits for a retransmission timeout after a loss is silent too.
+const SLOW_AGE: Duration = Duration::from_secs(1);
 /// Segments that are searched for late ones, from the first unacknowledged one on.
 const LATE_SEARCH_SEGMENTS: u64 = 512;
 /// The same while no subflow is silent. Delivery does not wait for the segments behind these yet.
@@ -63,6 +72,8 @@ pub(super) struct Fbdt {
     wake: Option<Instant>,
     /// The first unacknowledged segment, and since when it has been the first. `None` before the first acknowledgement.
     head: Option<(DataSeq, Instant)>,
+    /// From when until when data last waited for slow links, without a pause of [`SLOW_SINCE`].
+    slow: Option<(Instant, Instant)>,
 }
 
 /// How long a segment must be outstanding before it is sent again.
@@ -72,6 +83,8 @@ enum Patience {
     Bulk,
     /// Everything has been sent and little is in flight: idle room is used for copies of the end.
     Tail,
+    /// The links are slow: only a silent subflow's segments are copied.
+    Slow,
 }
 
 /// A subflow that holds up delivery, and since when.
@@ -91,8 +104,15 @@ impl Blocker {
 impl Patience {
     /// What applies to segments on this subflow.
     fn on(self, subflow: &SubflowView) -> Self {
-        if subflow.least_delay < NEAR { Self::Bulk } else { self }
+        if self == Self::Tail && subflow.least_delay < NEAR { Self::Bulk } else { self }
     }
+}
+
+/// Whether the subflows that deliver could together carry more than slow links do.
+fn are_fast(subflows: &[SubflowView]) -> bool {
+    let rates = subflows.iter().filter(|s| !s.silent).filter_map(SubflowView::possible_rate);
+    let together = Bitrate::from_bps(rates.map(Bitrate::as_bps).sum());
+    together.time_for(DataSize::from_bytes(SEGMENT.0)).is_some_and(|time| time <= SLOW_LINKS)
 }
 
 /// What one decision depends on, the same for every subflow that it may choose.
@@ -106,14 +126,21 @@ struct Situation<'a> {
 
 /// How old a segment on this subflow must be to count as late.
 fn late_after(subflow: &SubflowView, patience: Patience) -> Duration {
-    let margin = if patience.on(subflow) == Patience::Bulk { LATE_FLOOR } else { TAIL_FLOOR };
+    let margin = match patience.on(subflow) {
+        Patience::Slow => return SLOW_AGE,
+        Patience::Tail => TAIL_FLOOR,
+        Patience::Bulk => LATE_FLOOR,
+    };
     subflow.srtt + (subflow.srtt / 4).max(margin)
 }
 
 /// Whether anything on the subflow may be late, so that a search is useful.
 fn may_be_late(now: Instant, subflow: &SubflowView, onto: &SubflowView, patience: Patience) -> bool {
-    if subflow.silent || patience.on(subflow) == Patience::Tail {
-        return true;
+    match patience.on(subflow) {
+        _ if subflow.silent => return true,
+        Patience::Tail => return true,
+        Patience::Slow => return false,
+        Patience::Bulk => {}
     }
     let Some(sent) = subflow.oldest_sent else { return false };
     let next = subflow.arrival(0);
@@ -131,6 +158,9 @@ fn worth_reinjecting(
     patience: Patience,
 ) -> bool {
     let (age, left) = (now.saturating_since(copy.at), carrier.remaining(now, copy));
+    if patience == Patience::Slow {
+        return carrier.silent && age > late_after(carrier, patience);
+    }
     if patience.on(carrier) == Patience::Tail {
         // Copies are sent at once on a more reliable subflow that delivers about as soon, in case this one is blocked, and
         // on a subflow that delivers them sooner.
@@ -167,6 +197,7 @@ impl Fbdt {
         }
         let duration = onto.arrival(SEGMENT.0);
         let (first, under_way) = (window.first().0, self.free.lowest().unwrap_or(window.end()));
+        let slow = patience == Patience::Slow;
         let blocking = patience == Patience::Bulk && !all.iter().any(|s| s.silent);
         let searched = if blocking { BLOCKING_SEGMENTS } else { LATE_SEARCH_SEGMENTS };
         (first..under_way.0.min(first + searched)).map(DataSeq).find(|&seq| {
@@ -176,11 +207,14 @@ impl Fbdt {
             let could_have_arrived = copy.at + carrier.least_delay + LATE_FLOOR <= now;
             let blocked = blocker.is_some_and(|b| {
                 let whole = b.carrier == carrier.id && seq.0 < first + BLOCKING_SEGMENTS;
-                whole || seq.0 == first && could_have_arrived
+                whole && !slow || seq.0 == first && could_have_arrived
             });
+            let stranded = slow && seq.0 == first && carrier.silent;
             carrier.id != onto.id
                 && segment.sends < MOST_SENDS
-                && (blocked || worth_reinjecting(now, &copy, carrier, (onto.rank, duration), patience))
+                && (blocked
+                    || stranded
+                    || worth_reinjecting(now, &copy, carrier, (onto.rank, duration), patience))
                 && !window.is_on(seq, onto.id)
         })
     }
@@ -194,7 +228,22 @@ impl Fbdt {
         Some(Blocker { carrier: carrier.id, since: since.max(copy.at + carrier.least_delay) })
     }
 
-    fn patience(&self, window: &WindowView<'_>) -> Patience {
+    /// Data waits for room: notes whether the links are slow. While nothing waits, their rates show only how little there is to send.
+    fn waits(&mut self, now: Instant, subflows: &[SubflowView]) {
+        let since = self.slow.filter(|(_, last)| now.saturating_since(*last) < SLOW_SINCE).map_or(now, |s| s.0);
+        self.slow = if are_fast(subflows) { None } else { Some((since, now)) };
+    }
+
+    fn is_slow(&self, now: Instant) -> bool {
+        self.slow.is_some_and(|(since, last)| {
+            last.saturating_since(since) >= SLOW_SINCE && now.saturating_since(last) < SLOW_SINCE
+        })
+    }
+
+    fn patience(&self, now: Instant, window: &WindowView<'_>) -> Patience {
+        if self.is_slow(now) {
+            return Patience::Slow;
+        }
         // While a writer waits for room, an empty queue does not mean the end.
         let all_under_way = self.free.is_empty() && window.available() == 0 && !window.expects_more();
         if all_under_way && window.unacknowledged() <= TAIL { Patience::Tail } else { Patience::Bulk }
@@ -291,7 +340,7 @@ impl Scheduler for Fbdt {
         window: &WindowView<'_>,
         subflows: &[SubflowView],
     ) -> Option<Assignment> {
-        let patience = self.patience(window);
+        let patience = self.patience(now, window);
         let late_at = |s: &SubflowView| Some(s.oldest_sent? + late_after(s, patience));
         let blocker = self.blocker(window, subflows);
         let blocked_at = |s: &SubflowView| blocker.as_ref()?.copied_from(s);
@@ -307,7 +356,11 @@ impl Scheduler for Fbdt {
         self.wants_more = false;
         let more = window.available() > 0;
         let of_flow = self.free.lowest().is_some_and(|seq| window.is_flow_in_order(seq));
-        let takes = if of_flow { flow_takes } else { Self::takes };
+        let takes = match patience {
+            _ if of_flow => flow_takes,
+            Patience::Slow => |_: &SubflowView, _: &WindowView<'_>, _: &[SubflowView]| Takes::After(0),
+            Patience::Bulk | Patience::Tail => Self::takes,
+        };
         for subflow in open() {
             let below = match takes(subflow, window, subflows) {
                 Takes::After(below) if !more || below < self.free.len() => below,
@@ -320,6 +373,9 @@ impl Scheduler for Fbdt {
             if let Some(segment) = self.free.take(below) {
                 return Some(Assignment { subflow: subflow.id, segment, kind: AssignmentKind::Fresh });
             }
+        }
+        if more || !self.free.is_empty() {
+            self.waits(now, subflows);
         }
         None
     }

@@ -1,7 +1,7 @@
 //! Flows of datagrams: opened, sent on and received from by the application, and segments that arrive on them.
 
 use bytes::Bytes;
-use tributary_types::{Bitrate, DataSize, Instant, StreamId, SubflowId};
+use tributary_types::{Bitrate, Instant, StreamId, SubflowId};
 
 use super::application::{OpenStreamError, ReadError};
 use super::writers::WRITES_AGAIN;
@@ -158,10 +158,7 @@ impl Session {
     /// The rate of all subflows that are not silent: measured over a second or, if that is more because the application sent less, what
     /// their congestion windows allow.
     fn carried_rate(&self) -> Bitrate {
-        let rate = |view: &SubflowView| {
-            let window = Bitrate::of(DataSize::from_bytes(view.cwnd), view.srtt);
-            view.long_rate.max(window).map_or(0, Bitrate::as_bps)
-        };
+        let rate = |view: &SubflowView| view.possible_rate().map_or(0, Bitrate::as_bps);
         Bitrate::from_bps(self.views.iter().filter(|view| !view.silent).map(rate).sum())
     }
 
