@@ -1,5 +1,6 @@
 // The page of `tributary status --web` in Chromium: compares what it shows with `tributary status --json` while a radio of a
 // running proxy disappears and comes back. Usage, in a network namespace of its own: node dashboard.mjs PROGRAM SCREENSHOT
+import { once } from 'node:events';
 import { copyFileSync, readFileSync } from 'node:fs';
 import { createServer, get } from 'node:http';
 import { join } from 'node:path';
@@ -8,6 +9,7 @@ import { PATIENCE, Stand, fail, ip, legends, sleep } from './stand.mjs';
 
 const [program, screenshot] = process.argv.slice(2);
 const stand = new Stand(program);
+const MARKUP = '<i>guest</i>';
 const status = () => stand.status();
 
 async function check(url, radio) {
@@ -94,6 +96,15 @@ async function replay(page, written, radio) {
   await page.getByRole('button', { name: 'Close' }).click();
 }
 
+/** A program that is killed is gone from the page, which says so. */
+async function ends(page, child) {
+  const gone = once(child, 'exit');
+  child.kill('SIGKILL');
+  await gone;
+  await page.locator(`article[data-role=connect][data-pid="${child.pid}"]`).waitFor({ state: 'detached', ...PATIENCE });
+  await page.locator('.events li', { hasText: 'connect: has ended' }).waitFor(PATIENCE);
+}
+
 // One piece each 20 ms: about 8 Mbit/s.
 const origin = createServer((_, answer) => {
   const timer = setInterval(() => answer.write(Buffer.alloc(20000)), 20);
@@ -114,9 +125,21 @@ try {
   const page = await check(web.answer.url, radios[0]);
   await replay(page, log, radios[0]);
   await stand.foreign(`${web.answer.url}programs`);
-  web.child.kill();
-  await page.locator('.lost').waitFor(PATIENCE);
   download.destroy();
+  await ends(page, client.child);
+  // No name is taken for markup.
+  const guest = stand.keys(MARKUP);
+  const second = await stand.start('serve', '--listen', '10.9.9.1:0', '--forward', target, ...guest.server);
+  const path = stand.paths(second.answer.listening[0])[0];
+  const { child } = await stand.start('connect', '--path', path, '--listen', '127.0.0.1:0', ...guest.client);
+  await page.locator(`article[data-role=connect][data-pid="${child.pid}"]`).waitFor(PATIENCE);
+  await page.locator('.events li', { hasText: `process ${child.pid} runs` }).waitFor(PATIENCE);
+  await page.locator('article[data-role=serve] th', { hasText: MARKUP }).waitFor(PATIENCE);
+  web.child.kill();
+  await page.locator('.lost', { hasText: 'does not answer' }).waitFor(PATIENCE);
+  // Another one at the same address has another secret; the page says what to do.
+  await stand.start('status', '--web', new URL(web.answer.url).host);
+  await page.locator('.lost', { hasText: 'use the URL that the program printed' }).waitFor(PATIENCE);
 } finally {
   await stand.end();
   origin.close();

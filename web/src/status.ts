@@ -69,6 +69,6 @@ export const identity = (program: Program) => `${program.role} ${program.pid} ${
 /** Asks for the state of all programs; rejects if the server of this page does not answer. */
 export async function ask(): Promise<Program[]> {
   const answer = await fetch("programs", { cache: "no-store", signal: AbortSignal.timeout(5000) });
-  if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+  if (!answer.ok) throw new Error((await answer.text()).trim());
   return ((await answer.json()) as { programs: Program[] }).programs;
 }
