@@ -1,9 +1,11 @@
 // The page of `tributary status --web` in Chromium: compares what it shows with `tributary status --json` while a radio of a
 // running proxy disappears and comes back. Usage, in a network namespace of its own: node dashboard.mjs PROGRAM SCREENSHOT
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, readFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, get } from 'node:http';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { accessible } from './axe.mjs';
 import { PATIENCE, Stand, fail, ip, legends, sleep } from './stand.mjs';
 
@@ -105,6 +107,19 @@ async function ends(page, child) {
   await page.locator('.events li', { hasText: 'connect: has ended' }).waitFor(PATIENCE);
 }
 
+/** On a desktop, the command opens the URL that it prints. */
+async function opens() {
+  const [folder, opened] = ['desktop', 'opened'].map((name) => join(stand.directory, name));
+  mkdirSync(folder);
+  writeFileSync(join(folder, 'xdg-open'), `#!/bin/sh\nprintf %s "$1" >'${opened}.part' && mv '${opened}.part' '${opened}'\n`, { mode: 0o755 });
+  const env = { ...stand.environment, DISPLAY: ':0', PATH: `${folder}:${process.env.PATH}` };
+  const child = spawn(program, ['status', '--web'], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  stand.children.push(child);
+  const [url] = await once(createInterface({ input: child.stdout }), 'line');
+  for (const until = Date.now() + PATIENCE.timeout; !existsSync(opened); await sleep(50)) if (Date.now() > until) fail('no browser was opened');
+  if (readFileSync(opened, 'utf8') !== url) fail(`${url} was printed, and ${readFileSync(opened, 'utf8')} opened`);
+}
+
 // One piece each 20 ms: about 8 Mbit/s.
 const origin = createServer((_, answer) => {
   const timer = setInterval(() => answer.write(Buffer.alloc(20000)), 20);
@@ -121,6 +136,7 @@ try {
   const client = await stand.start('connect', ...paths, '--listen', '127.0.0.1:0', ...keys.client, '--json-events', log);
   const download = get(`http://${client.answer.listening[0]}/`, (answer) => answer.resume());
   const web = await stand.start('status', '--web');
+  await opens();
   await stand.browse();
   const page = await check(web.answer.url, radios[0]);
   await replay(page, log, radios[0]);
