@@ -34,6 +34,12 @@ async function check(url, radio) {
   await page.locator('article[data-role=connect] .chart canvas').first().waitFor(PATIENCE);
   const canvases = await page.locator('article[data-role=connect] .chart canvas').count();
   if (canvases !== 1) fail(`${canvases} curves instead of one`);
+  // RTT and loss, each with a line of what it was. The client sends little; the server's loss is that of the download.
+  const traces = page.locator(`${row} .trace path`);
+  await page.waitForFunction((row) => [...document.querySelectorAll(`${row} .trace path`)].some((path) => /L/.test(path.getAttribute('d'))), row, PATIENCE);
+  if ((await traces.count()) > 2) fail(`${await traces.count()} lines beside RTT and loss`);
+  await page.locator('article[data-role=serve] td[data-loss]:not([data-loss=""])').first().waitFor(PATIENCE);
+  for (const { loss } of status().find((one) => one.role === 'serve').sessions[0].paths) if (loss !== null && !(loss >= 0 && loss <= 1)) fail(`a loss of ${loss}`);
 
   const share = `article[data-role=connect] .shares li[data-radio="${radio}"]`;
   await page.locator(share).first().waitFor(PATIENCE);

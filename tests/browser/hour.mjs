@@ -218,13 +218,19 @@ try {
   const { History } = await load('history.ts');
   const history = new History();
   await flat('the dashboard', SLOTS, (second) => {
-    const path = (at) => ({ radio: `radio${at}`, state: second % 60 < 5 ? 'down' : 'up', cause: second % 60 < 5 ? `at ${second}` : null, send_mbps: 1, receive_mbps: 2 });
+    const path = (at) => ({ radio: `radio${at}`, state: second % 60 < 5 ? 'down' : 'up', cause: second % 60 < 5 ? `at ${second}` : null, rtt_ms: second % 60 < 5 ? null : 10, loss: second % 2 === 0 ? null : 0.25, send_mbps: 1, receive_mbps: 2 });
     // Every tenth second another client comes and another program ends.
     const session = (at) => ({ session: `s${at + Math.floor(second / 10)}`, peer: null, paths: [0, 1, 2].map((radio) => path(radio + (Math.floor(second / 30) % 100))) });
     const program = (pid) => ({ role: 'serve', pid, started: 0, uptime_s: second, sessions: pid === 1 ? [session(0)] : [session(0), session(1)] });
     history.add([program(1), program(2), program(3 + Math.floor(second / 10))], new Date(1000 * second));
   });
   if (history.curves.size !== 3) fail(`${history.curves.size} curves`);
+  const [{ times, ...kinds }] = history.curves.values();
+  for (const [kind, radios] of Object.entries(kinds)) {
+    for (const [radio, samples] of radios) if (samples.length !== times.length) fail(`${kind} of ${radio}: ${samples.length} samples at ${times.length} times`);
+  }
+  const newest = [...kinds.losses.values()].map((samples) => samples.at(-1));
+  if (kinds.rtts.size === 0 || !newest.includes(0.25)) fail(`RTTs of ${kinds.rtts.size} radios, losses ${newest}`);
 
   const { parse, MOST_EVENTS } = await load('run.ts');
   const event = (t, rest) => JSON.stringify({ event: 'path', t, session: 's', path: 0, radio: 'wlan0', ...rest });

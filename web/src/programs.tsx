@@ -1,7 +1,7 @@
 // One program: its radios, clients, destinations, and whatever else it says of itself.
 
-import { Chart, colour } from "./chart";
-import type { Curve } from "./history";
+import { Chart, Trace, colour } from "./chart";
+import type { Past } from "./history";
 import { type Client, type Path, type Program, type Session, sessionsOf, tilesOf } from "./status";
 import { TileMap } from "./tiles";
 import { VIEWING_FIELDS, ViewingView, viewingOf } from "./viewing";
@@ -28,7 +28,7 @@ function State({ path }: { path: Path }) {
   );
 }
 
-function Paths({ session, title }: { session: Session; title: string }) {
+function Paths({ session, title, curve }: { session: Session; title: string; curve: Past | undefined }) {
   const most = Math.max(0.1, ...session.paths.map((path) => Math.max(path.send_mbps, path.receive_mbps)));
   const rate = (value: number) => (
     <td class="num rate">
@@ -43,6 +43,7 @@ function Paths({ session, title }: { session: Session; title: string }) {
             <th scope="col">radio</th>
             <th scope="col">state</th>
             <th scope="col" class="num">RTT, ms</th>
+            <th scope="col" class="num">lost, %</th>
             <th scope="col" class="num">sending, Mbit/s</th>
             <th scope="col" class="num">receiving, Mbit/s</th>
             <th scope="col" class="num">sent</th>
@@ -56,7 +57,12 @@ function Paths({ session, title }: { session: Session; title: string }) {
               <td>
                 <State path={path} />
               </td>
-              <td class="num">{path.rtt_ms === null ? "–" : path.rtt_ms.toFixed(1)}</td>
+              <td class="num">
+                <Trace samples={curve?.rtts.get(path.radio)} least={1} /> {path.rtt_ms === null ? "–" : path.rtt_ms.toFixed(1)}
+              </td>
+              <td class="num" data-loss={path.loss ?? ""}>
+                <Trace samples={curve?.losses.get(path.radio)} least={0.01} /> {path.loss == null ? "–" : (100 * path.loss).toFixed(1)}
+              </td>
               {rate(path.send_mbps)}
               {rate(path.receive_mbps)}
               <td class="num">{bytes(path.sent)}</td>
@@ -97,7 +103,7 @@ function Shares({ session, way, rate, order }: { session: Session; way: string; 
   );
 }
 
-function SessionView({ session, order }: { session: Session; order: string[] }) {
+function SessionView({ session, order, curve }: { session: Session; order: string[]; curve: Past | undefined }) {
   const name = session.peer ?? session.session ?? "no session yet";
   const carried = session.sent + session.received;
   const again = session.sent > 0 ? (100 * session.sent_again) / session.sent : 0;
@@ -109,7 +115,7 @@ function SessionView({ session, order }: { session: Session; order: string[] }) 
       </p>
       <Shares session={session} way="sends" rate={(path) => path.send_mbps} order={order} />
       <Shares session={session} way="receives" rate={(path) => path.receive_mbps} order={order} />
-      <Paths session={session} title={`radios of ${name}`} />
+      <Paths session={session} title={`radios of ${name}`} curve={curve} />
     </section>
   );
 }
@@ -149,7 +155,7 @@ function Value({ value }: { value: unknown }) {
   return <>{String(value)}</>;
 }
 
-export function ProgramView({ program, curve, at }: { program: Program; curve: Curve | undefined; at: number }) {
+export function ProgramView({ program, curve, at }: { program: Program; curve: Past | undefined; at: number }) {
   const rate = (session: Session) =>
     session.paths.reduce((sum, path) => sum + path.send_mbps + path.receive_mbps, 0);
   const sessions = [...sessionsOf(program)].sort((a, b) => rate(b) - rate(a));
@@ -181,7 +187,7 @@ export function ProgramView({ program, curve, at }: { program: Program; curve: C
       )}
       {viewing && <ViewingView viewing={viewing} />}
       {sessions.slice(0, LISTED).map((session, index) => (
-        <SessionView key={session.session ?? index} session={session} order={[...(curve?.rates.keys() ?? [])]} />
+        <SessionView key={session.session ?? index} session={session} order={[...(curve?.rates.keys() ?? [])]} curve={curve} />
       ))}
       {sessions.length > LISTED && <p class="facts">and {sessions.length - LISTED} sessions with lower rates</p>}
       {program.clients && program.clients.length > 0 && <Clients clients={program.clients} />}

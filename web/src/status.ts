@@ -8,6 +8,8 @@ export interface Path {
   cause: string | null;
   since_s: number;
   rtt_ms: number | null;
+  /** Share of the bytes sent that TCP sent again; absent where nobody counts them. */
+  loss?: number | null;
   send_mbps: number;
   receive_mbps: number;
   sent: number;
