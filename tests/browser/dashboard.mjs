@@ -1,5 +1,5 @@
 // The page of `tributary status --web` in Chromium: compares what it shows with `tributary status --json` while a radio of a
-// running proxy disappears and comes back. Usage, in a network namespace of its own: node dashboard.mjs PROGRAM SCREENSHOT
+// running proxy disappears and comes back, and programs and COTAG's nodes end. Usage, in a network namespace of its own: node dashboard.mjs PROGRAM SCREENSHOT
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -113,6 +113,34 @@ async function ends(page, child) {
   await page.locator('.events li', { hasText: 'connect: has ended' }).waitFor(PATIENCE);
 }
 
+/** The hops of COTAG's nodes are shown as radios are, and go with the node at their other end. */
+async function nodes(page) {
+  const [hop, radio, flows] = ['hop', 'radio', 'flows'].map((name) => {
+    const file = join(stand.directory, `${name}.key`);
+    stand.run('keygen', '--shared', '--out', file);
+    return file;
+  });
+  const [GATEWAY, POINT] = ['10.9.9.1:7100', '10.9.9.1:7101'];
+  await stand.start('gateway', '--listen', GATEWAY, '--access-point', `ap1=${hop}`, '--tun', 'cotag0', '--address', '10.99.0.1/24', '--key', flows);
+  const point = await stand.start('ap', '--gateway', GATEWAY, '--gateway-key', hop, '--listen', POINT, '--device-key', radio, '--number', '1', '--key', flows);
+  const row = page.locator('article[data-role=gateway] tr[data-radio=ap1]');
+  await page.locator('article[data-role=gateway] tr[data-radio=ap1][data-state=up]').waitFor(PATIENCE);
+  await page.locator('article[data-role=access-point] tr[data-radio=gateway][data-state=up]').waitFor(PATIENCE);
+  await page.locator('article[data-role=access-point] tr[data-radio=device][data-state=down]').waitFor(PATIENCE);
+  const { rtt_ms } = status().find((one) => one.role === 'gateway').links[0];
+  const shown = await row.locator('td').nth(1).innerText();
+  if (!(rtt_ms > 0) || !/\d/.test(shown)) fail(`the gateway says an RTT of ${rtt_ms} ms, the page ${shown}`);
+  await page.waitForFunction(() => document.querySelectorAll('article[data-role=gateway] .chart canvas').length === 1, undefined, PATIENCE);
+  // The nodes greet each other several times a second: the page works the rate out.
+  await page.waitForFunction(() => [...document.querySelectorAll('article[data-role=gateway] meter')].some((meter) => meter.value > 0), undefined, PATIENCE);
+  await accessible(page, 'the dashboard with nodes');
+  const gone = once(point.child, 'exit');
+  point.child.kill('SIGKILL');
+  await gone;
+  await page.locator('article[data-role=gateway] tr[data-radio=ap1]:not([data-state=up])').waitFor(PATIENCE);
+  await page.locator('.events li', { hasText: /gateway: ap1 is (down|silent)/ }).first().waitFor(PATIENCE);
+}
+
 /** On a desktop, the command opens the URL that it prints. */
 async function opens() {
   const [folder, opened] = ['desktop', 'opened'].map((name) => join(stand.directory, name));
@@ -157,6 +185,7 @@ try {
   await page.locator(`article[data-role=connect][data-pid="${child.pid}"]`).waitFor(PATIENCE);
   await page.locator('.events li', { hasText: `process ${child.pid} runs` }).waitFor(PATIENCE);
   await page.locator('article[data-role=serve] th', { hasText: MARKUP }).waitFor(PATIENCE);
+  await nodes(page);
   web.child.kill();
   await page.locator('.lost', { hasText: 'does not answer' }).waitFor(PATIENCE);
   // Another one at the same address has another secret; the page says what to do.

@@ -37,6 +37,8 @@ export class History {
   #states = new Map<string, string>();
   /** Roles of the running programs. */
   #names = new Map<string, string>();
+  /** Of the hops of COTAG nodes, by program and name: bytes sent and received, and when. */
+  #bytes = new Map<string, { sent: number; received: number; at: number }>();
   #opened = false;
 
   /** Adds the answers of one moment. */
@@ -63,6 +65,10 @@ export class History {
       }
       if (program["draining"] === true) note("", "ending", "is ending");
       const sessions = sessionsOf(program);
+      if (program.sessions === undefined && program["links"] !== undefined) {
+        program.sessions = sessions;
+        for (const path of sessions.flatMap((session) => session.paths)) this.#rate(`${name}\n${path.radio}`, path, now.getTime() / 1000);
+      }
       const [rates, rtts, losses] = [new Map<string, number>(), new Map<string, number | null>(), new Map<string, number | null>()];
       for (const session of sessions) {
         if (session.session !== null) note(`session ${session.session}`, "open", `is open${session.peer ? `, from ${session.peer}` : ""}`);
@@ -83,6 +89,7 @@ export class History {
       if (seen.has(name)) continue;
       this.#names.delete(name);
       this.curves.delete(name);
+      for (const key of this.#bytes.keys()) if (key.startsWith(`${name}\n`)) this.#bytes.delete(key);
       this.#say(role, "has ended", now);
     }
     for (const key of this.#states.keys()) {
@@ -91,6 +98,16 @@ export class History {
       if (role !== undefined && what.startsWith("session ") && !states.has(key)) this.#say(role, `${what} has ended`, now);
     }
     this.#states = states;
+  }
+
+  /** Gives a path its rates since the last answer. */
+  #rate(key: string, path: Path, at: number) {
+    const before = this.#bytes.get(key);
+    this.#bytes.set(key, { sent: path.sent, received: path.received, at });
+    if (before === undefined || at <= before.at) return;
+    const mbps = (now: number, before_: number) => (8e-6 * Math.max(0, now - before_)) / (at - before.at);
+    path.send_mbps = mbps(path.sent, before.sent);
+    path.receive_mbps = mbps(path.received, before.received);
   }
 
   #say(program: string, words: string, at: Date) {

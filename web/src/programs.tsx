@@ -20,10 +20,7 @@ function State({ path }: { path: Path }) {
       <span class={`state ${SIGNS[path.state] ? path.state : "down"}`}>
         <span aria-hidden="true">{SIGNS[path.state] ?? "○"}</span> {path.state}
       </span>{" "}
-      <small>
-        for {duration(path.since_s)}
-        {path.cause ? `: ${path.cause}` : ""}
-      </small>
+      <small>{[path.since_s === null ? "" : `for ${duration(path.since_s)}`, path.cause ?? ""].filter((words) => words !== "").join(": ")}</small>
     </>
   );
 }
@@ -104,14 +101,15 @@ function Shares({ session, way, rate, order }: { session: Session; way: string; 
 }
 
 function SessionView({ session, order, curve }: { session: Session; order: string[]; curve: Past | undefined }) {
-  const name = session.peer ?? session.session ?? "no session yet";
+  const name = session.peer ?? session.session ?? (session.connections === null ? "hops" : "no session yet");
   const carried = session.sent + session.received;
   const again = session.sent > 0 ? (100 * session.sent_again) / session.sent : 0;
   return (
     <section class="session" aria-label={`session ${name}`}>
       <p class="facts">
-        {session.peer ? `client ${session.peer}` : "session"} · {session.connections} open {session.connections === 1 ? "connection" : "connections"} · {bytes(carried)} in{" "}
-        {duration(session.age_s)} · {again.toFixed(1)} % sent again
+        {session.connections !== null && `${session.peer ? `client ${session.peer}` : "session"} · ${session.connections} open ${session.connections === 1 ? "connection" : "connections"} · `}
+        {bytes(carried)} in {duration(session.age_s)}
+        {session.connections !== null && ` · ${again.toFixed(1)} % sent again`}
       </p>
       <Shares session={session} way="sends" rate={(path) => path.send_mbps} order={order} />
       <Shares session={session} way="receives" rate={(path) => path.receive_mbps} order={order} />
@@ -151,7 +149,23 @@ function Clients({ clients }: { clients: Client[] }) {
 
 function Value({ value }: { value: unknown }) {
   if (typeof value === "number") return <>{Number.isInteger(value) ? value : value.toPrecision(4)}</>;
-  if (value !== null && typeof value === "object") return <code>{JSON.stringify(value)}</code>;
+  if (Array.isArray(value)) {
+    return (
+      <>
+        {value.map((one, at) => (
+          <div key={at}>
+            <Value value={one} />
+          </div>
+        ))}
+      </>
+    );
+  }
+  // Of counters, those that have counted something.
+  if (value !== null && typeof value === "object") {
+    const said = Object.entries(value).filter(([, one]) => one !== null && one !== 0 && one !== false && one !== "");
+    const words = ([key, one]: [string, unknown]) => `${key.replaceAll("_", " ")} ${typeof one === "number" && !Number.isInteger(one) ? one.toPrecision(4) : typeof one === "object" ? JSON.stringify(one) : String(one)}`;
+    return <>{said.length === 0 ? "–" : said.map(words).join(", ")}</>;
+  }
   return <>{String(value)}</>;
 }
 
@@ -173,7 +187,12 @@ export function ProgramView({ program, curve, at }: { program: Program; curve: P
       {program.listening.length > 0 && <p class="facts">listens on {program.listening.join(", ")}</p>}
       {sessions.length > 0 && (
         <p class="total">
-          <b>{mbps(total)}</b> Mbit/s <span>{sessions.length} {sessions.length === 1 ? "session" : "sessions"}</span>
+          <b>{mbps(total)}</b> Mbit/s
+          {sessions[0]?.connections !== null && (
+            <span>
+              {sessions.length} {sessions.length === 1 ? "session" : "sessions"}
+            </span>
+          )}
         </p>
       )}
       {curve && curve.rates.size > 0 && (
