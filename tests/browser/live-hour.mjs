@@ -27,8 +27,8 @@ function open(url) {
   const renderer = () => {
     const is = (pid) => {
       try {
-        const words = readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0');
-        return words.includes('--type=renderer') && words.includes(`--user-data-dir=${data}`);
+        const words = readFileSync(`/proc/${pid}/cmdline`, 'latin1');
+        return words.includes('--type=renderer') && words.includes(data);
       } catch {
         return false;
       }
