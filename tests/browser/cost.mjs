@@ -1,18 +1,30 @@
-// Processor time that the page of `tributary status --web` costs with many open connections: of each program, with and without a
-// page, as a share of one core. Usage, in a network namespace of its own: node cost.mjs PROGRAM [CONNECTIONS] [SECONDS]
+// What the page of `tributary status --web` costs with many open connections: processor time of each program, with and without a page, as a
+// share of one core; and the goodput of a download beside them while the programs are asked as a page asks, over that while nobody asks.
+// Usage, in a network namespace of its own: node cost.mjs PROGRAM [CONNECTIONS] [SECONDS] [ROUNDS]
 import { readFileSync } from 'node:fs';
 import { createServer, get } from 'node:http';
 import { Stand, sleep } from './stand.mjs';
 
-const [program, connections = '1000', seconds = '15'] = process.argv.slice(2);
+const [program, connections = '1000', seconds = '15', rounds = '24'] = process.argv.slice(2);
 const stand = new Stand(program);
 /** Milliseconds of processor time; the kernel counts in hundredths of a second. */
 const used = ({ pid }) => {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ');
   return 10 * (Number(fields[11]) + Number(fields[12]));
 };
-// Each connection carries a little every second.
-const origin = createServer((_, answer) => {
+const ROUND_MS = 2000;
+/** As often as a page. */
+const ASK_MS = 1000;
+// Each connection carries a little every second, a download as much as it can.
+const origin = createServer((request, answer) => {
+  if (request.url === '/download') {
+    const piece = Buffer.alloc(1 << 18);
+    const more = () => {
+      while (!answer.destroyed && answer.write(piece));
+    };
+    answer.on('drain', more);
+    return more();
+  }
   const timer = setInterval(() => answer.write('a little data\n'), 1000);
   answer.on('close', () => clearInterval(timer));
 });
@@ -24,8 +36,8 @@ try {
   const paths = stand.paths(server.answer.listening[0]).flatMap((radio) => ['--path', radio]);
   const client = await stand.start('connect', ...paths, '--listen', '127.0.0.1:0', ...keys.client);
   const port = client.answer.listening[0].split(':')[1];
-  const open = () => get({ host: '127.0.0.1', port, agent: false }, (answer) => answer.resume()).on('error', () => {});
-  Array.from({ length: Number(connections) }, open);
+  const open = (path, take) => get({ host: '127.0.0.1', port, path, agent: false }, (answer) => (take ? answer.on('data', take) : answer.resume())).on('error', () => {});
+  for (let count = 0; count < Number(connections); count += 1) open('/');
   const web = await stand.start('status', '--web');
   const measure = async (name) => {
     await sleep(5000);
@@ -38,6 +50,38 @@ try {
     console.log(`${name}: ${shares.join(', ')}`);
   };
   await measure('without a page');
+
+  // The browser, which would take more than a core, is no part of either end. Asked and left alone in turns: ABBA.
+  let arrived = 0;
+  const download = open('/download', ({ length }) => (arrived += length));
+  const round = async (asked) => {
+    const ask = () => fetch(`${web.answer.url}programs`).then((answer) => answer.arrayBuffer());
+    await sleep(200);
+    const timer = asked ? setInterval(() => void ask(), ASK_MS) : undefined;
+    if (asked) void ask();
+    const [began, before] = [performance.now(), arrived];
+    await sleep(ROUND_MS);
+    clearInterval(timer);
+    return (8 * (arrived - before)) / (performance.now() - began) / 1000;
+  };
+  await round(false);
+  const ratios = [];
+  const rates = [];
+  for (let count = 0; count < Number(rounds) / 2; count += 1) {
+    const order = count % 2 === 0 ? [true, false] : [false, true];
+    const found = [];
+    for (const asked of order) found.push(await round(asked));
+    const [asked, alone] = order[0] ? found : found.toReversed();
+    rates.push(alone);
+    ratios.push(asked / alone);
+  }
+  download.destroy();
+  const mean = (all) => all.reduce((sum, one) => sum + one, 0) / all.length;
+  const deviation = Math.sqrt(mean(ratios.map((ratio) => (ratio - mean(ratios)) ** 2)) / (ratios.length - 1));
+  ratios.sort((a, b) => a - b);
+  const median = ratios[Math.floor(ratios.length / 2)];
+  console.log(`goodput of a download while a page asks, over that while none does: median ${median.toFixed(3)}, mean ${mean(ratios).toFixed(3)} ± ${(2 * deviation).toFixed(3)} of ${ratios.length} pairs; alone ${mean(rates).toFixed(0)} Mbit/s`);
+
   await stand.browse();
   const { page } = await stand.page();
   await page.goto(web.answer.url);

@@ -1,13 +1,17 @@
 // The page of `tributary status --web` in Chromium: compares what it shows with `tributary status --json` while a radio of a
-// running proxy disappears and comes back. Usage, in a network namespace of its own: node dashboard.mjs PROGRAM SCREENSHOT
-import { copyFileSync, readFileSync } from 'node:fs';
+// running proxy disappears and comes back, and programs and COTAG's nodes end. Usage, in a network namespace of its own: node dashboard.mjs PROGRAM SCREENSHOT
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, get } from 'node:http';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { accessible } from './axe.mjs';
 import { PATIENCE, Stand, fail, ip, legends, sleep } from './stand.mjs';
 
 const [program, screenshot] = process.argv.slice(2);
 const stand = new Stand(program);
+const MARKUP = '<i>guest</i>';
 const status = () => stand.status();
 
 async function check(url, radio) {
@@ -30,6 +34,12 @@ async function check(url, radio) {
   await page.locator('article[data-role=connect] .chart canvas').first().waitFor(PATIENCE);
   const canvases = await page.locator('article[data-role=connect] .chart canvas').count();
   if (canvases !== 1) fail(`${canvases} curves instead of one`);
+  // RTT and loss, each with a line of what it was. The client sends little; the server's loss is that of the download.
+  const traces = page.locator(`${row} .trace path`);
+  await page.waitForFunction((row) => [...document.querySelectorAll(`${row} .trace path`)].some((path) => /L/.test(path.getAttribute('d'))), row, PATIENCE);
+  if ((await traces.count()) > 2) fail(`${await traces.count()} lines beside RTT and loss`);
+  await page.locator('article[data-role=serve] td[data-loss]:not([data-loss=""])').first().waitFor(PATIENCE);
+  for (const { loss } of status().find((one) => one.role === 'serve').sessions[0].paths) if (loss !== null && !(loss >= 0 && loss <= 1)) fail(`a loss of ${loss}`);
 
   const share = `article[data-role=connect] .shares li[data-radio="${radio}"]`;
   await page.locator(share).first().waitFor(PATIENCE);
@@ -94,6 +104,56 @@ async function replay(page, written, radio) {
   await page.getByRole('button', { name: 'Close' }).click();
 }
 
+/** A program that is killed is gone from the page, which says so. */
+async function ends(page, child) {
+  const gone = once(child, 'exit');
+  child.kill('SIGKILL');
+  await gone;
+  await page.locator(`article[data-role=connect][data-pid="${child.pid}"]`).waitFor({ state: 'detached', ...PATIENCE });
+  await page.locator('.events li', { hasText: 'connect: has ended' }).waitFor(PATIENCE);
+}
+
+/** The hops of COTAG's nodes are shown as radios are, and go with the node at their other end. */
+async function nodes(page) {
+  const [hop, radio, flows] = ['hop', 'radio', 'flows'].map((name) => {
+    const file = join(stand.directory, `${name}.key`);
+    stand.run('keygen', '--shared', '--out', file);
+    return file;
+  });
+  const [GATEWAY, POINT] = ['10.9.9.1:7100', '10.9.9.1:7101'];
+  await stand.start('gateway', '--listen', GATEWAY, '--access-point', `ap1=${hop}`, '--tun', 'cotag0', '--address', '10.99.0.1/24', '--key', flows);
+  const point = await stand.start('ap', '--gateway', GATEWAY, '--gateway-key', hop, '--listen', POINT, '--device-key', radio, '--number', '1', '--key', flows);
+  const row = page.locator('article[data-role=gateway] tr[data-radio=ap1]');
+  await page.locator('article[data-role=gateway] tr[data-radio=ap1][data-state=up]').waitFor(PATIENCE);
+  await page.locator('article[data-role=access-point] tr[data-radio=gateway][data-state=up]').waitFor(PATIENCE);
+  await page.locator('article[data-role=access-point] tr[data-radio=device][data-state=down]').waitFor(PATIENCE);
+  const { rtt_ms } = status().find((one) => one.role === 'gateway').links[0];
+  const shown = await row.locator('td').nth(1).innerText();
+  if (!(rtt_ms > 0) || !/\d/.test(shown)) fail(`the gateway says an RTT of ${rtt_ms} ms, the page ${shown}`);
+  await page.waitForFunction(() => document.querySelectorAll('article[data-role=gateway] .chart canvas').length === 1, undefined, PATIENCE);
+  // The nodes greet each other several times a second: the page works the rate out.
+  await page.waitForFunction(() => [...document.querySelectorAll('article[data-role=gateway] meter')].some((meter) => meter.value > 0), undefined, PATIENCE);
+  await accessible(page, 'the dashboard with nodes');
+  const gone = once(point.child, 'exit');
+  point.child.kill('SIGKILL');
+  await gone;
+  await page.locator('article[data-role=gateway] tr[data-radio=ap1]:not([data-state=up])').waitFor(PATIENCE);
+  await page.locator('.events li', { hasText: /gateway: ap1 is (down|silent)/ }).first().waitFor(PATIENCE);
+}
+
+/** On a desktop, the command opens the URL that it prints. */
+async function opens() {
+  const [folder, opened] = ['desktop', 'opened'].map((name) => join(stand.directory, name));
+  mkdirSync(folder);
+  writeFileSync(join(folder, 'xdg-open'), `#!/bin/sh\nprintf %s "$1" >'${opened}.part' && mv '${opened}.part' '${opened}'\n`, { mode: 0o755 });
+  const env = { ...stand.environment, DISPLAY: ':0', PATH: `${folder}:${process.env.PATH}` };
+  const child = spawn(program, ['status', '--web'], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  stand.children.push(child);
+  const [url] = await once(createInterface({ input: child.stdout }), 'line');
+  for (const until = Date.now() + PATIENCE.timeout; !existsSync(opened); await sleep(50)) if (Date.now() > until) fail('no browser was opened');
+  if (readFileSync(opened, 'utf8') !== url) fail(`${url} was printed, and ${readFileSync(opened, 'utf8')} opened`);
+}
+
 // One piece each 20 ms: about 8 Mbit/s.
 const origin = createServer((_, answer) => {
   const timer = setInterval(() => answer.write(Buffer.alloc(20000)), 20);
@@ -110,13 +170,27 @@ try {
   const client = await stand.start('connect', ...paths, '--listen', '127.0.0.1:0', ...keys.client, '--json-events', log);
   const download = get(`http://${client.answer.listening[0]}/`, (answer) => answer.resume());
   const web = await stand.start('status', '--web');
+  await opens();
   await stand.browse();
   const page = await check(web.answer.url, radios[0]);
   await replay(page, log, radios[0]);
   await stand.foreign(`${web.answer.url}programs`);
-  web.child.kill();
-  await page.locator('.lost').waitFor(PATIENCE);
   download.destroy();
+  await ends(page, client.child);
+  // No name is taken for markup.
+  const guest = stand.keys(MARKUP);
+  const second = await stand.start('serve', '--listen', '10.9.9.1:0', '--forward', target, ...guest.server);
+  const path = stand.paths(second.answer.listening[0])[0];
+  const { child } = await stand.start('connect', '--path', path, '--listen', '127.0.0.1:0', ...guest.client);
+  await page.locator(`article[data-role=connect][data-pid="${child.pid}"]`).waitFor(PATIENCE);
+  await page.locator('.events li', { hasText: `process ${child.pid} runs` }).waitFor(PATIENCE);
+  await page.locator('article[data-role=serve] th', { hasText: MARKUP }).waitFor(PATIENCE);
+  await nodes(page);
+  web.child.kill();
+  await page.locator('.lost', { hasText: 'does not answer' }).waitFor(PATIENCE);
+  // Another one at the same address has another secret; the page says what to do.
+  await stand.start('status', '--web', new URL(web.answer.url).host);
+  await page.locator('.lost', { hasText: 'use the URL that the program printed' }).waitFor(PATIENCE);
 } finally {
   await stand.end();
   origin.close();

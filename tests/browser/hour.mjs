@@ -1,5 +1,6 @@
 // An hour of the pages' models at high speed, without a browser: what the page of `tributary stream play --web` and the dashboard keep
-// does not grow with the slots, tiles, pictures and events that they have seen. Usage: node --expose-gc hour.mjs
+// does not grow with the slots, tiles, pictures and events that they have seen; what happens when tiles are too many, or of no codec that is
+// known. Usage: node --expose-gc hour.mjs
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -23,6 +24,8 @@ const fail = (words) => {
 const open = new Set();
 let decodes = 0;
 let failing = false;
+let stopping = false;
+let accidents = true;
 globalThis.VideoDecoder = class {
   state = 'unconfigured';
   #stopped = false;
@@ -35,9 +38,9 @@ globalThis.VideoDecoder = class {
   }
   decode({ timestamp }) {
     decodes += 1;
-    this.#stopped ||= decodes % 1009 === 0;
+    this.#stopped ||= stopping || (accidents && decodes % 1009 === 0);
     if (this.#stopped) return;
-    if (decodes % 997 === 0) {
+    if (accidents && decodes % 997 === 0) {
       this.state = 'closed';
       return this.error(new Error('broken'));
     }
@@ -69,7 +72,8 @@ const box = (name, ...contents) => {
   head.write(name, 4, 'latin1');
   return Buffer.concat([head, ...contents]);
 };
-const init = box('moov', box('trak', box('mdia', box('minf', box('stbl', box('stsd', Buffer.alloc(8), box('avc1', Buffer.alloc(78), box('avcC', Buffer.from([1, 66, 0, 30, 255, 225, 0])))))))));
+const initOf = (codec) => box('moov', box('trak', box('mdia', box('minf', box('stbl', box('stsd', Buffer.alloc(8), box(codec, Buffer.alloc(78), box('avcC', Buffer.from([1, 66, 0, 30, 255, 225, 0])))))))));
+const init = initOf('avc1');
 const sizes = Buffer.alloc(8 + 4 * PICTURES);
 sizes.writeUInt32BE(0x200, 0);
 sizes.writeUInt32BE(PICTURES, 4);
@@ -83,14 +87,14 @@ function framed(kind, content) {
   head[4] = kind;
   return Buffer.concat([head, content]);
 }
-function tile(slot, number, quality) {
+function tile(slot, number, quality, init_ = init) {
   const head = Buffer.alloc(12);
   head.writeUInt32BE(slot, 0);
   head.writeUInt16BE(number, 4);
   head[6] = quality;
   head[7] = Number(slot % 7 !== 3 || number % 2 === 0);
-  head.writeUInt32BE(init.length, 8);
-  return framed(2, Buffer.concat([head, init, segment]));
+  head.writeUInt32BE(init_.length, 8);
+  return framed(2, Buffer.concat([head, init_, segment]));
 }
 
 const held = () => {
@@ -157,7 +161,7 @@ try {
     take(json(news), now + 1000);
   });
   const { counters } = player.decoders;
-  if (shown.pasted < SLOTS * TILES * 15 || counters.corrupt === 0) fail(`${shown.pasted} pictures, ${JSON.stringify(counters)}`);
+  if (shown.pasted < SLOTS * TILES * 15 || counters.corrupt === 0 || counters.overflow > 0) fail(`${shown.pasted} pictures, ${JSON.stringify(counters)}`);
   if (failures.overwhelmed > 0) fail('a few tiles that do not decode are no reason for low resolution');
   if (open.size > 3 * TILES * 20) fail(`${open.size} pictures are not closed`);
 
@@ -171,16 +175,62 @@ try {
   }
   if (failures.overwhelmed !== 1) fail(`low resolution was asked for ${failures.overwhelmed} times`);
 
+  // A browser that does not know the tiles' codec, and a page that does not, have the same way out.
+  const unknown = { overwhelmed: 0, words: new Set() };
+  failing = false;
+  const other = new Player(sphere, (_, words) => unknown.words.add(words), () => (unknown.overwhelmed += 1));
+  for (const message of messages.push(json({ ...video, viewing: 0 }))) other.take(message, 0);
+  for (let slot = 0; slot < 6; slot += 1) {
+    for (let number = 0; number < TILES; number += 1) for (const message of messages.push(tile(slot, number, 0, initOf('hvc1')))) other.take(message, 1000 * slot);
+    const news = { news: 'slot', slot, position_s: slot, waited_s: 0, tiles: Array(TILES).fill(0), bytes: 1, sound: null, guard_ms: 1, late_before: 0 };
+    for (const message of messages.push(json(news))) other.take(message, 1000 * slot);
+    for (let picture = 0; picture < 30; picture += 1) other.turn(1000 * slot + 33 * picture, ahead);
+  }
+  if (unknown.overwhelmed === 0) fail('tiles of an unknown codec are no reason for low resolution');
+  const [said] = unknown.words;
+  if (unknown.words.size !== 1 || !said.includes('its codec is hvc1')) fail(`of tiles of an unknown codec is said: ${[...unknown.words]}`);
+
+  // With more tiles than decoders those in the middle of the view are decoded, and the others keep their last picture.
+  accidents = false;
+  const { Decoders, MOST_DECODERS } = await load('play/decoders.ts');
+  const many = new Decoders(() => {});
+  const all = Array.from({ length: MOST_DECODERS + 32 }, (_, number) => ({ tile: number, init, segment }));
+  const show = many.show(0, all, 0);
+  many.turn(show, 0, 0, (number) => -number);
+  const begun = show.jobs.filter((job) => job.fed > 0).map((job) => job.tile);
+  many.end(show);
+  if (begun.length !== MOST_DECODERS || Math.min(...begun) !== 32) fail(`tiles ${begun} of ${all.length} are decoded`);
+  if (many.counters.overflow !== 32) fail(`${many.counters.overflow} tiles are said to be without a decoder`);
+
+  // A decoder that returns nothing is given up, not earlier than after two seconds of turns, and its tile says so.
+  stopping = true;
+  const stopped = [];
+  const watched = new Decoders((tile, words) => stopped.push(`${tile} ${words}`));
+  const silent = watched.show(0, [all[7]], 0);
+  for (let now = 0; now <= 2200; now += 100) {
+    if (now <= 2000 && stopped.length > 0) fail(`a decoder was given up after ${now} ms`);
+    watched.turn(silent, 0, now, () => 0);
+    watched.turned(now);
+  }
+  if (watched.counters.watchdog !== 1 || String(stopped) !== '7 does not decode: its decoder has stopped') fail(`a decoder that has stopped: ${stopped}`);
+  stopping = false;
+
   const { History } = await load('history.ts');
   const history = new History();
   await flat('the dashboard', SLOTS, (second) => {
-    const path = (at) => ({ radio: `radio${at}`, state: second % 60 < 5 ? 'down' : 'up', cause: second % 60 < 5 ? `at ${second}` : null, send_mbps: 1, receive_mbps: 2 });
+    const path = (at) => ({ radio: `radio${at}`, state: second % 60 < 5 ? 'down' : 'up', cause: second % 60 < 5 ? `at ${second}` : null, rtt_ms: second % 60 < 5 ? null : 10, loss: second % 2 === 0 ? null : 0.25, send_mbps: 1, receive_mbps: 2 });
     // Every tenth second another client comes and another program ends.
     const session = (at) => ({ session: `s${at + Math.floor(second / 10)}`, peer: null, paths: [0, 1, 2].map((radio) => path(radio + (Math.floor(second / 30) % 100))) });
     const program = (pid) => ({ role: 'serve', pid, started: 0, uptime_s: second, sessions: pid === 1 ? [session(0)] : [session(0), session(1)] });
     history.add([program(1), program(2), program(3 + Math.floor(second / 10))], new Date(1000 * second));
   });
   if (history.curves.size !== 3) fail(`${history.curves.size} curves`);
+  const [{ times, ...kinds }] = history.curves.values();
+  for (const [kind, radios] of Object.entries(kinds)) {
+    for (const [radio, samples] of radios) if (samples.length !== times.length) fail(`${kind} of ${radio}: ${samples.length} samples at ${times.length} times`);
+  }
+  const newest = [...kinds.losses.values()].map((samples) => samples.at(-1));
+  if (kinds.rtts.size === 0 || !newest.includes(0.25)) fail(`RTTs of ${kinds.rtts.size} radios, losses ${newest}`);
 
   const { parse, MOST_EVENTS } = await load('run.ts');
   const event = (t, rest) => JSON.stringify({ event: 'path', t, session: 's', path: 0, radio: 'wlan0', ...rest });

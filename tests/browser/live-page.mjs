@@ -1,24 +1,14 @@
 // A live source in the page of `tributary stream play --web` in Chromium: a sender pushes a stream whose every picture says when it was
 // made; the page shows the stream while it comes, a little later than it was made, also after the sender was silent or away, and in low
 // resolution. Usage, in a network namespace of its own: node live-page.mjs PROGRAM SCREENSHOT
-import { spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { COLOURS, GOP_S, ROUND_S, SOURCE, resident, send, stop } from './sender.mjs';
 import { PATIENCE, Stand, fail, sleep } from './stand.mjs';
-import { appears, pixel, rgb } from './video.mjs';
+import { appears, pixel } from './video.mjs';
 
 const [program, screenshot] = process.argv.slice(2);
 const stand = new Stand(program);
-const GOP_S = 0.5;
-const RATE = 10;
 /** Slots that are watched: ten seconds. */
 const SLOTS = 10 / GOP_S;
-/** Where the sender connects to. */
-const PORT = 9021;
-
-/** The seconds that the pictures count; then they begin again. */
-const ROUND_S = 10;
-/** The colour of each tenth of a second of a round: brightness says the tenth, blue the second. A frozen tile of another brightness is an error that is planned for. */
-const COLOURS = Array.from({ length: 10 * ROUND_S }, (_, tenth) => rgb(76 + 9 * (tenth % 10), 98 + 6 * Math.floor(tenth / 10), 128));
 /**
  * What is shown may be this much older than the picture that the source makes now. The guide promises 2.5 to 3.5 GoPs, which is 1.75 s, and the
  * time of encoding; sender, SRT, decoding and drawing come on top, on a machine that does all of it at the same time. A page that
@@ -28,30 +18,8 @@ const MOST_DELAY_S = 8;
 /** Memory by which the programs may grow while they are watched: fewer bytes than a minute of the pictures has. */
 const MOST_GROWTH = 96 << 20;
 
-/** Sends the stream, at its own speed, until it is killed. The server may not listen yet, so it is tried again. */
-function send() {
-  const state = { ended: false, child: undefined };
-  const picture = `geq=lum='76+9*floor(mod(time(0)*10,10))':cb='98+6*mod(floor(time(0)),${ROUND_S})':cr=128`;
-  const input = ['-re', '-f', 'lavfi', '-i', `color=s=32x16:r=${RATE},format=yuv420p,${picture},scale=512:256:flags=neighbor`];
-  const coding = ['-c:v', 'libx264', '-preset', 'ultrafast', '-tune', 'zerolatency', '-crf', '12', '-g', String(RATE)];
-  const begin = () => {
-    state.child = spawn('ffmpeg', ['-nostdin', '-v', 'quiet', ...input, ...coding, '-f', 'mpegts', `srt://127.0.0.1:${PORT}`], { stdio: 'ignore' });
-    state.child.on('exit', () => !state.ended && setTimeout(begin, 200));
-  };
-  begin();
-  return state;
-}
-
-const stop = async (sender) => {
-  sender.ended = true;
-  const gone = new Promise((done) => sender.child.once('exit', done));
-  sender.child.kill('SIGKILL');
-  await gone;
-};
-
 const data = (page) => page.locator('main').evaluate((main) => ({ ...main.dataset }));
 const live = () => stand.status().find((one) => one.role === 'stream serve').live;
-const resident = ({ pid }) => 1024 * Number(/VmRSS:\s*(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))[1]);
 
 /** The tenth of a second of a round that the canvas shows. */
 async function shown(page, canvas) {
@@ -121,8 +89,7 @@ const senders = [];
 try {
   const keys = stand.keys();
   senders.push(send());
-  const source = ['--source', `srt://127.0.0.1:${PORT}?mode=listener`, '--gop', String(GOP_S), '--grid', '4x2', '--qps', '24'];
-  const served = await stand.start('stream', 'serve', ...source, '--listen', '10.9.9.1:0', ...keys.server);
+  const served = await stand.start('stream', 'serve', ...SOURCE, '--listen', '10.9.9.1:0', ...keys.server);
   const [address] = served.answer.listening;
   const paths = stand.paths(address).flatMap((path) => ['--path', path]);
   const player = await stand.start('stream', 'play', '--web', '127.0.0.1:0', ...paths, '--wait', '3', ...keys.client);
@@ -142,7 +109,7 @@ try {
 
   const programs = [served.child, player.child];
   await watch(page, canvas, SLOTS);
-  const before = programs.map(resident);
+  const before = programs.map(({ pid }) => resident(pid));
   await watch(page, canvas, SLOTS);
   console.log(`the server: ${JSON.stringify(live())}`);
   await page.screenshot({ path: screenshot });
@@ -163,7 +130,7 @@ try {
   await watch(page, canvas, SLOTS);
   if ((await data(page)).state !== 'playing') fail('the page does not play');
 
-  const grown = programs.map((child, at) => resident(child) - before[at]);
+  const grown = programs.map((child, at) => resident(child.pid) - before[at]);
   console.log(`memory of server and player: ${before.join(' and ')} bytes; since then ${grown.join(' and ')} more`);
   if (grown.some((bytes) => bytes > MOST_GROWTH)) fail(`the programs grew by ${grown.join(' and ')} bytes`);
 

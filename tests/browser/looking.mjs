@@ -1,4 +1,4 @@
-// Who turns the view of the page of `tributary stream play --web`: a device that is turned, a headset, and other pages; and that the
+// Who turns the view of the page of `tributary stream play --web`: a mouse, a finger, a device that is turned, a headset, and other pages; and that the
 // page stands another size, the background and names with markup. Chromium's device orientation and the headset are emulated.
 // Usage, in a network namespace of its own: node looking.mjs PROGRAM SCREENSHOT
 import { once } from 'node:events';
@@ -70,6 +70,35 @@ async function device(page, tiles) {
   await devtools.send('Emulation.clearDeviceMetricsOverride');
   await devtools.send('DeviceOrientation.clearDeviceOrientationOverride');
   await devtools.detach();
+}
+
+/** The picture follows a mouse, then a finger: its height is 90°. Twice by half of it, because it may be higher than wide. */
+async function dragged(page, tiles) {
+  const { x, y, width, height } = await page.locator('canvas').boundingBox();
+  const far = (await page.locator('canvas').evaluate((canvas) => canvas.clientHeight)) / 2;
+  const middle = Math.round(y + height / 2);
+  const right = Math.round(x + width - 20);
+  if (right - far < x) fail('the canvas is too narrow for this test');
+  for (let time = 0; time < 2; time += 1) {
+    await page.mouse.move(right, middle);
+    await page.mouse.down();
+    await page.mouse.move(right - far, middle, { steps: 5 });
+    await page.mouse.up();
+  }
+  await planned(90);
+  await shows(page, expected(tiles, 384, 128));
+  const devtools = await page.context().newCDPSession(page);
+  const touch = (type, ...points) => devtools.send('Input.dispatchTouchEvent', { type, touchPoints: points.map(([x, y]) => ({ x, y })) });
+  await devtools.send('Emulation.setTouchEmulationEnabled', { enabled: true });
+  for (let time = 0; time < 2; time += 1) {
+    await touch('touchStart', [right - far, middle]);
+    for (const part of [0.25, 0.5, 0.75, 1]) await touch('touchMove', [right - far + part * far, middle]);
+    await touch('touchEnd');
+  }
+  await planned(0);
+  await devtools.send('Emulation.setTouchEmulationEnabled', { enabled: false });
+  await devtools.detach();
+  await shows(page, expected(tiles, 256, 128));
 }
 
 /** Another page that opens looks where the first one does, and each turns the other. */
@@ -232,6 +261,7 @@ try {
   await appears(page, page.locator('canvas').first());
   await page.locator('main[data-state=playing]').waitFor(PATIENCE);
   await page.locator('.radios b', { hasText: MARKUP }).waitFor(PATIENCE);
+  await dragged(page, tiles);
   await device(page, tiles);
   await tabs(page, url);
   await resized(page, tiles);
@@ -245,7 +275,7 @@ try {
   await stereo((await watch(both)).answer.url, both);
   if (complaints.length > 0) fail(complaints.join('; '));
   if (asked.size !== 1) fail(`requests to ${[...asked].join(', ')}`);
-  console.log('the view follows a device, a headset and other pages');
+  console.log('the view follows a mouse, a finger, a device, a headset and other pages');
 } finally {
   await stand.end();
 }

@@ -1,5 +1,6 @@
 // The page of `tributary stream play --web` in Chromium: compares what the canvas shows with the source, turns the view, and takes
 // a radio, the server and the program away. Usage, in a network namespace of its own: node play-page.mjs PROGRAM SCREENSHOT
+import { once } from 'node:events';
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { accessible } from './axe.mjs';
@@ -141,6 +142,12 @@ try {
   if (few.complaints.length > 0) fail(few.complaints.join('; '));
   await few.page.close();
 
+  // A browser without the codec has no decoder at all, and neither stream is shown: the page says what to do, and the others go on.
+  const none = await stand.pageWithDecoders(url, 0);
+  await none.page.locator('.low', { hasText: 'not even the low-resolution stream can be decoded here; open the page in another browser' }).waitFor(PATIENCE);
+  await none.page.close();
+  await shows(page, expected(tiles, 384, 128));
+
   // Without that stream the page says what to do.
   const only = join(stand.directory, 'only-tiles');
   cpSync(tiles, only, { recursive: true });
@@ -158,9 +165,14 @@ try {
   player.child.kill('SIGCONT');
   await page.locator('main[data-state=playing]').waitFor(PATIENCE);
   await shows(page, expected(tiles, 384, 128));
+  const ended = once(player.child, 'exit');
   player.child.kill();
   await page.locator('.over', { hasText: 'does not answer' }).waitFor(PATIENCE);
-  const others = complaints.filter((text) => !text.includes('ERR_'));
+  await ended;
+  // The next one at the same address has another secret; the page says what to do.
+  await stand.start('stream', 'play', '--web', new URL(url).host, ...paths, '--wait', '3', ...keys.client);
+  await page.locator('.over', { hasText: 'use the URL that the program printed' }).waitFor(PATIENCE);
+  const others = complaints.filter((text) => !/ERR_|404/.test(text));
   if (others.length > 0) fail(others.join('; '));
   if (asked.size !== 1) fail(`requests to ${[...asked].join(', ')}`);
   console.log('the page of stream play --web shows the source, and says what is missing');

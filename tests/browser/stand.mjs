@@ -63,15 +63,16 @@ export class Stand {
     return JSON.parse(execFileSync(this.program, ['status', '--json'], { env, encoding: 'utf8' })).programs;
   }
 
-  /** Options of a server and of its client, with a key of each. */
-  keys() {
-    const [server, client] = ['server.key', 'client.key'].map((name) => {
-      const file = join(this.directory, name);
+  /** Options of a server and of its client, with a key of each; the server knows the client by this name. */
+  keys(name = 'headset') {
+    const directory = mkdtempSync(join(this.directory, 'keys-'));
+    const [server, client] = ['server.key', 'client.key'].map((key) => {
+      const file = join(directory, key);
       this.run('keygen', '--out', file);
       return { file, pub: this.run('pubkey', file).trim() };
     });
-    const clients = join(this.directory, 'clients.toml');
-    writeFileSync(clients, `[[client]]\nname = "headset"\nkey = "${client.pub}"\n`, { mode: 0o600 });
+    const clients = join(directory, 'clients.toml');
+    writeFileSync(clients, `[[client]]\nname = "${name}"\nkey = "${client.pub}"\n`, { mode: 0o600 });
     return {
       server: ['--key', server.file, '--clients', clients],
       client: ['--key', client.file, '--server-key', server.pub],

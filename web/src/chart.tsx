@@ -36,6 +36,24 @@ function options(names: string[], width: number, height: number): uPlot.Options 
   };
 }
 
+/** A line beside a number: its samples over two minutes, from zero to the largest one. The number is the newest sample. */
+export function Trace({ samples, least }: { samples: (number | null)[] | undefined; least: number }) {
+  if (samples === undefined) return null;
+  const most = Math.max(least, ...samples.map((sample) => sample ?? 0));
+  // From the right, where now is; a sample that is missing ends a line.
+  let pen = "M";
+  const line = samples.map((sample, at) => {
+    const to = sample === null ? "" : `${pen}${SAMPLES - samples.length + at},${(15 - (14 * sample) / most).toFixed(1)}`;
+    pen = sample === null ? "M" : "L";
+    return to;
+  });
+  return (
+    <svg class="trace" viewBox={`0 0 ${SAMPLES} 16`} preserveAspectRatio="none" aria-hidden="true">
+      <path d={line.join("")} />
+    </svg>
+  );
+}
+
 /** `at`: any value that is new with each sample, because the curve is changed in place. */
 export function Chart({ curve, label, height = HEIGHT }: { curve: Curve; label: string; at: number; height?: number }) {
   const box = useRef<HTMLDivElement>(null);

@@ -14,6 +14,15 @@ export interface Curve {
   rates: Map<string, (number | null)[]>;
 }
 
+/** What is known of a program. */
+export interface Past extends Curve {
+  /** Of the radios of a program's only session: ms, and shares of the bytes sent. */
+  rtts: Map<string, (number | null)[]>;
+  losses: Map<string, (number | null)[]>;
+}
+
+const KINDS = ["rates", "rtts", "losses"] as const;
+
 export interface Change {
   at: Date;
   program: string;
@@ -23,11 +32,13 @@ export interface Change {
 const words = (path: Path) => (path.cause ? `${path.state}: ${path.cause}` : path.state);
 
 export class History {
-  readonly curves = new Map<string, Curve>();
+  readonly curves = new Map<string, Past>();
   changes: Change[] = [];
   #states = new Map<string, string>();
   /** Roles of the running programs. */
   #names = new Map<string, string>();
+  /** Of the hops of COTAG nodes, by program and name: bytes sent and received, and when. */
+  #bytes = new Map<string, { sent: number; received: number; at: number }>();
   #opened = false;
 
   /** Adds the answers of one moment. */
@@ -54,22 +65,31 @@ export class History {
       }
       if (program["draining"] === true) note("", "ending", "is ending");
       const sessions = sessionsOf(program);
-      const rates = new Map<string, number>();
+      if (program.sessions === undefined && program["links"] !== undefined) {
+        program.sessions = sessions;
+        for (const path of sessions.flatMap((session) => session.paths)) this.#rate(`${name}\n${path.radio}`, path, now.getTime() / 1000);
+      }
+      const [rates, rtts, losses] = [new Map<string, number>(), new Map<string, number | null>(), new Map<string, number | null>()];
       for (const session of sessions) {
         if (session.session !== null) note(`session ${session.session}`, "open", `is open${session.peer ? `, from ${session.peer}` : ""}`);
         for (const path of session.paths) {
           // Several clients' radios are too many curves for one figure.
           const radio = sessions.length === 1 ? path.radio : "all sessions";
           rates.set(radio, (rates.get(radio) ?? 0) + path.send_mbps + path.receive_mbps);
+          if (sessions.length === 1) {
+            rtts.set(radio, path.rtt_ms);
+            losses.set(radio, path.loss ?? null);
+          }
           note(`${path.radio}${sessions.length === 1 ? "" : ` of session ${session.session}`}`, words(path), `is ${words(path)}`);
         }
       }
-      this.#sample(name, rates, now.getTime() / 1000);
+      this.#sample(name, { rates, rtts, losses }, now.getTime() / 1000);
     }
     for (const [name, role] of this.#names) {
       if (seen.has(name)) continue;
       this.#names.delete(name);
       this.curves.delete(name);
+      for (const key of this.#bytes.keys()) if (key.startsWith(`${name}\n`)) this.#bytes.delete(key);
       this.#say(role, "has ended", now);
     }
     for (const key of this.#states.keys()) {
@@ -80,24 +100,35 @@ export class History {
     this.#states = states;
   }
 
+  /** Gives a path its rates since the last answer. */
+  #rate(key: string, path: Path, at: number) {
+    const before = this.#bytes.get(key);
+    this.#bytes.set(key, { sent: path.sent, received: path.received, at });
+    if (before === undefined || at <= before.at) return;
+    const mbps = (now: number, before_: number) => (8e-6 * Math.max(0, now - before_)) / (at - before.at);
+    path.send_mbps = mbps(path.sent, before.sent);
+    path.receive_mbps = mbps(path.received, before.received);
+  }
+
   #say(program: string, words: string, at: Date) {
     this.changes = [{ at, program, words }, ...this.changes].slice(0, EVENTS);
   }
 
-  #sample(name: string, rates: Map<string, number>, time: number) {
-    const curve: Curve = this.curves.get(name) ?? { times: [], rates: new Map() };
+  #sample(name: string, now: Record<(typeof KINDS)[number], Map<string, number | null>>, time: number) {
+    const curve: Past = this.curves.get(name) ?? { times: [], rates: new Map(), rtts: new Map(), losses: new Map() };
     this.curves.set(name, curve);
-    for (const radio of rates.keys()) {
-      if (!curve.rates.has(radio)) curve.rates.set(radio, curve.times.map(() => null));
-    }
-    curve.times.push(time);
-    for (const [radio, samples] of curve.rates) samples.push(rates.get(radio) ?? null);
-    if (curve.times.length > SAMPLES) {
-      curve.times.shift();
-      for (const [radio, samples] of curve.rates) {
-        samples.shift();
-        if (samples.every((sample) => sample === null)) curve.rates.delete(radio);
+    const full = curve.times.length === SAMPLES;
+    for (const kind of KINDS) {
+      for (const radio of now[kind].keys()) {
+        if (!curve[kind].has(radio)) curve[kind].set(radio, curve.times.map(() => null));
+      }
+      for (const [radio, samples] of curve[kind]) {
+        samples.push(now[kind].get(radio) ?? null);
+        if (full) samples.shift();
+        if (samples.every((sample) => sample === null)) curve[kind].delete(radio);
       }
     }
+    curve.times.push(time);
+    if (full) curve.times.shift();
   }
 }

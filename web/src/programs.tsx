@@ -1,7 +1,7 @@
 // One program: its radios, clients, destinations, and whatever else it says of itself.
 
-import { Chart, colour } from "./chart";
-import type { Curve } from "./history";
+import { Chart, Trace, colour } from "./chart";
+import type { Past } from "./history";
 import { type Client, type Path, type Program, type Session, sessionsOf, tilesOf } from "./status";
 import { TileMap } from "./tiles";
 import { VIEWING_FIELDS, ViewingView, viewingOf } from "./viewing";
@@ -20,15 +20,12 @@ function State({ path }: { path: Path }) {
       <span class={`state ${SIGNS[path.state] ? path.state : "down"}`}>
         <span aria-hidden="true">{SIGNS[path.state] ?? "○"}</span> {path.state}
       </span>{" "}
-      <small>
-        for {duration(path.since_s)}
-        {path.cause ? `: ${path.cause}` : ""}
-      </small>
+      <small>{[path.since_s === null ? "" : `for ${duration(path.since_s)}`, path.cause ?? ""].filter((words) => words !== "").join(": ")}</small>
     </>
   );
 }
 
-function Paths({ session, title }: { session: Session; title: string }) {
+function Paths({ session, title, curve }: { session: Session; title: string; curve: Past | undefined }) {
   const most = Math.max(0.1, ...session.paths.map((path) => Math.max(path.send_mbps, path.receive_mbps)));
   const rate = (value: number) => (
     <td class="num rate">
@@ -43,6 +40,7 @@ function Paths({ session, title }: { session: Session; title: string }) {
             <th scope="col">radio</th>
             <th scope="col">state</th>
             <th scope="col" class="num">RTT, ms</th>
+            <th scope="col" class="num">lost, %</th>
             <th scope="col" class="num">sending, Mbit/s</th>
             <th scope="col" class="num">receiving, Mbit/s</th>
             <th scope="col" class="num">sent</th>
@@ -56,7 +54,12 @@ function Paths({ session, title }: { session: Session; title: string }) {
               <td>
                 <State path={path} />
               </td>
-              <td class="num">{path.rtt_ms === null ? "–" : path.rtt_ms.toFixed(1)}</td>
+              <td class="num">
+                <Trace samples={curve?.rtts.get(path.radio)} least={1} /> {path.rtt_ms === null ? "–" : path.rtt_ms.toFixed(1)}
+              </td>
+              <td class="num" data-loss={path.loss ?? ""}>
+                <Trace samples={curve?.losses.get(path.radio)} least={0.01} /> {path.loss == null ? "–" : (100 * path.loss).toFixed(1)}
+              </td>
               {rate(path.send_mbps)}
               {rate(path.receive_mbps)}
               <td class="num">{bytes(path.sent)}</td>
@@ -97,19 +100,20 @@ function Shares({ session, way, rate, order }: { session: Session; way: string; 
   );
 }
 
-function SessionView({ session, order }: { session: Session; order: string[] }) {
-  const name = session.peer ?? session.session ?? "no session yet";
+function SessionView({ session, order, curve }: { session: Session; order: string[]; curve: Past | undefined }) {
+  const name = session.peer ?? session.session ?? (session.connections === null ? "hops" : "no session yet");
   const carried = session.sent + session.received;
   const again = session.sent > 0 ? (100 * session.sent_again) / session.sent : 0;
   return (
     <section class="session" aria-label={`session ${name}`}>
       <p class="facts">
-        {session.peer ? `client ${session.peer}` : "session"} · {session.connections} open {session.connections === 1 ? "connection" : "connections"} · {bytes(carried)} in{" "}
-        {duration(session.age_s)} · {again.toFixed(1)} % sent again
+        {session.connections !== null && `${session.peer ? `client ${session.peer}` : "session"} · ${session.connections} open ${session.connections === 1 ? "connection" : "connections"} · `}
+        {bytes(carried)} in {duration(session.age_s)}
+        {session.connections !== null && ` · ${again.toFixed(1)} % sent again`}
       </p>
       <Shares session={session} way="sends" rate={(path) => path.send_mbps} order={order} />
       <Shares session={session} way="receives" rate={(path) => path.receive_mbps} order={order} />
-      <Paths session={session} title={`radios of ${name}`} />
+      <Paths session={session} title={`radios of ${name}`} curve={curve} />
     </section>
   );
 }
@@ -145,11 +149,27 @@ function Clients({ clients }: { clients: Client[] }) {
 
 function Value({ value }: { value: unknown }) {
   if (typeof value === "number") return <>{Number.isInteger(value) ? value : value.toPrecision(4)}</>;
-  if (value !== null && typeof value === "object") return <code>{JSON.stringify(value)}</code>;
+  if (Array.isArray(value)) {
+    return (
+      <>
+        {value.map((one, at) => (
+          <div key={at}>
+            <Value value={one} />
+          </div>
+        ))}
+      </>
+    );
+  }
+  // Of counters, those that have counted something.
+  if (value !== null && typeof value === "object") {
+    const said = Object.entries(value).filter(([, one]) => one !== null && one !== 0 && one !== false && one !== "");
+    const words = ([key, one]: [string, unknown]) => `${key.replaceAll("_", " ")} ${typeof one === "number" && !Number.isInteger(one) ? one.toPrecision(4) : typeof one === "object" ? JSON.stringify(one) : String(one)}`;
+    return <>{said.length === 0 ? "–" : said.map(words).join(", ")}</>;
+  }
   return <>{String(value)}</>;
 }
 
-export function ProgramView({ program, curve, at }: { program: Program; curve: Curve | undefined; at: number }) {
+export function ProgramView({ program, curve, at }: { program: Program; curve: Past | undefined; at: number }) {
   const rate = (session: Session) =>
     session.paths.reduce((sum, path) => sum + path.send_mbps + path.receive_mbps, 0);
   const sessions = [...sessionsOf(program)].sort((a, b) => rate(b) - rate(a));
@@ -167,7 +187,12 @@ export function ProgramView({ program, curve, at }: { program: Program; curve: C
       {program.listening.length > 0 && <p class="facts">listens on {program.listening.join(", ")}</p>}
       {sessions.length > 0 && (
         <p class="total">
-          <b>{mbps(total)}</b> Mbit/s <span>{sessions.length} {sessions.length === 1 ? "session" : "sessions"}</span>
+          <b>{mbps(total)}</b> Mbit/s
+          {sessions[0]?.connections !== null && (
+            <span>
+              {sessions.length} {sessions.length === 1 ? "session" : "sessions"}
+            </span>
+          )}
         </p>
       )}
       {curve && curve.rates.size > 0 && (
@@ -181,7 +206,7 @@ export function ProgramView({ program, curve, at }: { program: Program; curve: C
       )}
       {viewing && <ViewingView viewing={viewing} />}
       {sessions.slice(0, LISTED).map((session, index) => (
-        <SessionView key={session.session ?? index} session={session} order={[...(curve?.rates.keys() ?? [])]} />
+        <SessionView key={session.session ?? index} session={session} order={[...(curve?.rates.keys() ?? [])]} curve={curve} />
       ))}
       {sessions.length > LISTED && <p class="facts">and {sessions.length - LISTED} sessions with lower rates</p>}
       {program.clients && program.clients.length > 0 && <Clients clients={program.clients} />}

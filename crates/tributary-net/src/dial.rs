@@ -16,6 +16,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
 use crate::config::{Common, Local, PathConfig, ServerAddress, Siblings};
+use crate::error::explained;
 use crate::handshake::{HandshakeError, prepared_socket};
 use crate::{reach, sockopt};
 
@@ -156,19 +157,6 @@ pub(crate) fn bind_local(socket: &Socket, local: &Local, server: SocketAddr) -> 
         Local::Any | Local::Auto => None,
     };
     address.map_or(Ok(()), |address| socket.bind(&SocketAddr::new(address, 0).into()))
-}
-
-/// The system's error message, with a hint where the message alone does not help.
-fn explained(error: io::Error) -> io::Error {
-    let advice = match error.raw_os_error() {
-        Some(libc::EADDRNOTAVAIL) => "this machine does not have the local address; see ip address",
-        Some(libc::ENETUNREACH | libc::EHOSTUNREACH) => "there is no route from the local end; see ip route",
-        Some(libc::EINVAL) => "the local address cannot reach this server",
-        Some(libc::ENODEV) => "this machine has no such network interface",
-        Some(libc::ECONNREFUSED) => "nothing listens there: is the server running?",
-        _ => return error,
-    };
-    io::Error::new(error.kind(), format!("{error}: {advice}"))
 }
 
 #[cfg(test)]

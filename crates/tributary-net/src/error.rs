@@ -92,3 +92,19 @@ pub enum ListenError {
     #[error(transparent)]
     Socket(#[from] HandshakeError),
 }
+
+/// The system's error message about an address, with a hint where the message alone does not help.
+pub(crate) fn explained(error: io::Error) -> io::Error {
+    let advice = match error.raw_os_error() {
+        Some(libc::EADDRNOTAVAIL) => "this machine does not have the local address; see ip address",
+        Some(libc::EADDRINUSE) => {
+            "another program uses this port; give another one, or end that program: ss -lntup lists who listens"
+        }
+        Some(libc::ENETUNREACH | libc::EHOSTUNREACH) => "there is no route from the local end; see ip route",
+        Some(libc::EINVAL) => "the local address cannot reach this server",
+        Some(libc::ENODEV) => "this machine has no such network interface",
+        Some(libc::ECONNREFUSED) => "nothing listens there: is the server running?",
+        _ => return error,
+    };
+    io::Error::new(error.kind(), format!("{error}: {advice}"))
+}

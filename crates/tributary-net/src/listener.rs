@@ -23,7 +23,7 @@ use tributary_types::SubflowId;
 
 use crate::budget::Budget;
 use crate::config::{Common, Limits, ListenConfig};
-use crate::error::ListenError;
+use crate::error::{ListenError, explained};
 use crate::handshake::{Channel, Established, HandshakeError, Tls, prepared_socket, protect_accepted};
 use crate::hello::{
     Answer, Auth, HELLO_LENGTH, Hello, HelloError, Intent, REPLY_LENGTH, Refusal, SessionSecret, SessionTag,
@@ -210,7 +210,7 @@ impl Listener {
 
 /// `only_v6`: accept IPv6 only. Without it `[::]` accepts IPv4 too.
 fn listen(address: SocketAddr, common: &Common, only_v6: bool) -> Result<TcpListener, ListenError> {
-    let bind = |error| ListenError::Bind { address, error };
+    let bind = |error| ListenError::Bind { address, error: explained(error) };
     // The controller is chosen here, before `accept`: a socket that is switched later stays paced.
     let socket = prepared_socket(address, common)?;
     socket.set_reuse_address(true).map_err(bind)?;

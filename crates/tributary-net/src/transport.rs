@@ -30,7 +30,7 @@ use thiserror::Error;
 pub use tributary_proto::transport::{SESSION_DEFAULT, TransportName, UnknownName};
 
 use crate::config::{Common, ConnectConfig, Limits, ListenConfig, Local, PathConfig, PathError};
-use crate::error::{ConnectError, ListenError, SessionClosed};
+use crate::error::{ConnectError, ListenError, SessionClosed, explained};
 use crate::flow::{Flow, FlowConfig};
 use crate::follow;
 use crate::handshake::HandshakeError;
@@ -235,6 +235,11 @@ impl From<SessionClosed> for TransportError {
     fn from(closed: SessionClosed) -> Self {
         Self::Closed(closed.into())
     }
+}
+
+/// A socket cannot have this address.
+fn bound_to(address: SocketAddr) -> impl FnOnce(io::Error) -> TransportError {
+    move |error| system(format!("binding to {address}"))(explained(error))
 }
 
 fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> TransportError {

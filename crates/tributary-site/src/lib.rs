@@ -40,7 +40,9 @@ pub enum SiteError {
         address: SocketAddr,
     },
     /// It is in use.
-    #[error("cannot listen on {address}: {source}")]
+    #[error(
+        "cannot listen on {address}: {source}; give another port, or leave the address out: then the system chooses a port"
+    )]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -325,6 +327,13 @@ mod tests {
     fn an_address_that_others_reach_is_refused_with_the_way_out() {
         let error = check("0.0.0.0:8080".parse().unwrap()).unwrap_err().to_string();
         assert!(error.contains("ssh -L 8080:127.0.0.1:8080"), "{error}");
+    }
+
+    #[test]
+    fn a_port_in_use_is_named_with_the_way_out() {
+        let (first, _listener) = Site::bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let error = Site::bind(first.address).unwrap_err().to_string();
+        assert!(error.contains(&first.address.to_string()) && error.contains("give another port"), "{error}");
     }
 
     #[test]

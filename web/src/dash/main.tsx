@@ -37,7 +37,7 @@ function Radios({ radios }: { radios: NonNullable<Status["radios"]> }) {
           <b>{radio.radio}</b>{" "}
           <span class={`state ${radio.state}`}>
             {radio.state}
-            {radio.since_s > 0 && ` for ${duration(radio.since_s)}`}
+            {(radio.since_s ?? 0) > 0 && ` for ${duration(radio.since_s ?? 0)}`}
           </span>
           {radio.cause && <small> {radio.cause}</small>}
           <br />

@@ -55,8 +55,12 @@ interface Worker {
 export interface Show {
   slot: number;
   jobs: Job[];
+  /** Tiles that are no jobs, because they are cut short or of an unknown codec. */
+  unreadable: number;
   /** Pictures of the slot's GoP. */
   pictures: number;
+  /** It had a turn, and so the chance of a decoder for each job. */
+  turned: boolean;
   /** The page was drawn too seldom to say how fast the decoders are. */
   seldom: boolean;
 }
@@ -74,6 +78,7 @@ export class Decoders {
   /** Takes the tiles of a slot, or only so many of their pictures. */
   show(slot: number, tiles: { tile: number; init: Uint8Array; segment: Uint8Array }[], now: number, most = Infinity): Show {
     const jobs: Job[] = [];
+    let unreadable = 0;
     for (const { tile, init, segment } of tiles) {
       try {
         const job = { tile, configuration: configuration(init), pictures: pictures(segment).slice(0, most) };
@@ -81,11 +86,12 @@ export class Decoders {
         jobs.push({ ...job, ...state });
         this.counters.jobs += 1;
       } catch (error) {
+        unreadable += 1;
         this.counters.corrupt += 1;
         this.#failed(tile, `does not decode: ${error instanceof Error ? error.message : String(error)}`);
       }
     }
-    return { slot, jobs, pictures: Math.max(1, ...jobs.map((job) => job.pictures.length)), seldom: false };
+    return { slot, jobs, unreadable, pictures: Math.max(1, ...jobs.map((job) => job.pictures.length)), turned: false, seldom: false };
   }
 
   /** All shows were given their turn. */
@@ -95,6 +101,7 @@ export class Decoders {
 
   /** Decodes on, up to a little more than picture `at`; the tiles with the smallest `order` first. */
   turn(show: Show, at: number, now: number, order: (tile: number) => number) {
+    show.turned = true;
     const open = show.jobs.filter((job) => !job.over);
     const away = now - this.#turned > SELDOM_MS ? now - this.#turned : 0;
     show.seldom ||= away > 0;
@@ -151,7 +158,7 @@ export class Decoders {
   /** The slot is over. */
   end(show: Show) {
     for (const job of show.jobs) {
-      if (!job.over && job.worker === undefined && job.fed === 0) this.counters.overflow += 1;
+      if (show.turned && !job.over && job.worker === undefined && job.fed === 0) this.counters.overflow += 1;
       job.frames.splice(0).forEach((frame) => frame.close());
       if (job.worker !== undefined) {
         job.worker.configured = "";

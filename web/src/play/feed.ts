@@ -120,7 +120,7 @@ export async function follow(take: (message: News | Tile) => void, gone: (cause:
   for (;;) {
     try {
       const answer = await fetch("feed", { cache: "no-store" });
-      if (!answer.ok || answer.body === null) throw new Error(`it answered ${answer.status}`);
+      if (!answer.ok || answer.body === null) throw new Error((await answer.text()).trim());
       gone(undefined);
       const messages = new Messages();
       const reader = answer.body.getReader();

@@ -56,12 +56,20 @@ export class Look {
       if (turn !== undefined) this.turn(turn, event.shiftKey ? LARGE_STEP : STEP);
       if (event.key === "Home" || turn !== undefined) event.preventDefault();
     });
-    canvas.addEventListener("pointerdown", (event) => canvas.setPointerCapture(event.pointerId));
+    // Where a mouse or finger that is down was last; not every browser says how far a finger has moved.
+    const down = new Map<number, [number, number]>();
+    canvas.addEventListener("pointerdown", (event) => {
+      canvas.setPointerCapture(event.pointerId);
+      down.set(event.pointerId, [event.clientX, event.clientY]);
+    });
+    canvas.addEventListener("lostpointercapture", (event) => down.delete(event.pointerId));
     canvas.addEventListener("pointermove", (event) => {
-      if (!canvas.hasPointerCapture(event.pointerId)) return;
+      const before = down.get(event.pointerId);
+      if (before === undefined) return;
+      down.set(event.pointerId, [event.clientX, event.clientY]);
       // The picture follows the finger: the height shows 90° at most.
       const degrees = 90 / Math.max(1, canvas.clientHeight);
-      this.turn([-event.movementX, event.movementY], degrees);
+      this.turn([before[0] - event.clientX, event.clientY - before[1]], degrees);
       this.#now = { ...this.#target };
     });
   }

@@ -80,7 +80,7 @@ function Radios() {
         <li key={radio.radio} data-radio={radio.radio} data-state={radio.state}>
           <b>{radio.radio}</b>{" "}
           <span class={`state ${radio.state}`}>
-            {radio.state} for {duration(radio.since_s)}
+            {radio.state} for {duration(radio.since_s ?? 0)}
           </span>
           {radio.cause && <small> {radio.cause}</small>}
           <br />

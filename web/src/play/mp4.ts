@@ -38,7 +38,9 @@ function child(bytes: Uint8Array, ...path: string[]): Uint8Array {
 /** The decoder's configuration in an initialisation segment. */
 export function configuration(init: Uint8Array): Configuration {
   const entries = child(init, "moov", "trak", "mdia", "minf", "stbl", "stsd").subarray(8);
-  const description = child(child(entries, "avc1").subarray(SAMPLE_ENTRY), "avcC").slice();
+  const [kind, entry] = boxes(entries).next().value ?? ["absent", entries];
+  if (kind !== "avc1") throw new Error(`its codec is ${kind}, and this page decodes H.264 (avc1) only`);
+  const description = child(entry.subarray(SAMPLE_ENTRY), "avcC").slice();
   if (description.length < 7) throw new Error("avcC is cut short");
   const level = [...description.subarray(1, 4)].map((byte) => byte.toString(16).padStart(2, "0"));
   return { codec: `avc1.${level.join("")}`, description };

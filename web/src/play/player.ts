@@ -162,9 +162,10 @@ export class Player {
 
   /** Whether the browser decodes the tiles is seen only by decoding: it accepts configurations of any size and number. */
   #judge(show: Show) {
-    const most = (of: (job: Show["jobs"][number]) => boolean) => show.jobs.filter(of).length > show.jobs.length / 2;
-    const failed = most((job) => job.failed) ? this.#trouble.failed + 1 : 0;
-    const slow = !show.seldom && most((job) => job.returned < job.pictures.length / 2) ? this.#trouble.slow + 1 : 0;
+    const half = (show.jobs.length + show.unreadable) / 2;
+    const count = (of: (job: Show["jobs"][number]) => boolean) => show.jobs.filter(of).length;
+    const failed = show.unreadable + count((job) => job.failed) > half ? this.#trouble.failed + 1 : 0;
+    const slow = !show.seldom && count((job) => job.returned < job.pictures.length / 2) > half ? this.#trouble.slow + 1 : 0;
     this.#trouble = { failed, slow };
     if (failed < MOST_FAILED && slow < MOST_SLOW) return;
     this.#trouble = { failed: 0, slow: 0 };

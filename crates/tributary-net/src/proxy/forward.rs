@@ -1,5 +1,6 @@
 //! The client side of the proxy: every local TCP connection becomes a stream of the session.
 
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use super::watch::Watch;
 use super::{PriorityRules, ProxyError, intake, names};
 use crate::config::{ConnectConfig, PathConfig};
 use crate::destination::Destination;
+use crate::error::explained;
 use crate::rate_limited::RateLimited;
 use crate::session::{self, Session};
 
@@ -143,7 +145,7 @@ impl Forwarder {
         let mut listeners = Vec::new();
         for Entrance { address, leads_to } in config.listen {
             let bound = bind(address).await;
-            listeners.push((bound.map_err(|error| ProxyError::Bind { address, error })?, leads_to));
+            listeners.push((bound.map_err(unusable(address))?, leads_to));
         }
         let entrances: Arc<[_]> = listeners.iter().filter_map(entrance).collect();
         check_priorities(&config.priorities, &entrances)?;
@@ -206,7 +208,7 @@ impl Forwarder {
         for entrance in entrances {
             let address = entrance.address;
             let bound = Listening::bind(&entrance).await;
-            self.udp.push(bound.map_err(|error| ProxyError::Bind { address, error })?);
+            self.udp.push(bound.map_err(unusable(address))?);
         }
         Ok(self)
     }
@@ -296,6 +298,11 @@ impl Forwarder {
 /// Port of a listener, and where its connections lead.
 fn entrance((listener, to): &(TcpListener, LeadsTo)) -> Option<(u16, LeadsTo)> {
     Some((listener.local_addr().ok()?.port(), to.clone()))
+}
+
+/// The address cannot be listened on.
+fn unusable(address: SocketAddr) -> impl FnOnce(io::Error) -> ProxyError {
+    move |error| ProxyError::Bind { address, error: explained(error) }
 }
 
 /// Refuses rules that can match no connection to these ports.

@@ -9,13 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tributary_types::PathId;
+use tributary_types::{PathId, SubflowId};
 
 use crate::budget::{Budget, MemorySnapshot};
 use crate::destination::Destination;
 use crate::paths::{COUNTED, PathState};
 use crate::session::Session;
 use crate::shared::Shared;
+use crate::stats::SubflowReport;
 
 /// Time between two samples. A silence of at least this length is logged.
 const SAMPLE: Duration = Duration::from_secs(1);
@@ -89,6 +90,9 @@ pub struct PathSnapshot {
     pub since_s: f64,
     /// Smoothed round-trip time of its newest connection, without queues in this machine.
     pub rtt_ms: Option<f64>,
+    /// Share of the bytes that its newest connection sent in the last second which TCP sent again because they seemed lost;
+    /// `None` when it sent nothing, and at a player.
+    pub loss: Option<f64>,
     /// Payload rate of the last second.
     pub send_mbps: f64,
     /// Payload rate received in the last second.
@@ -214,6 +218,20 @@ struct Sample {
     send_mbps: f64,
     receive_mbps: f64,
     silence_logged: bool,
+    /// The newest connection, and its bytes sent and sent again.
+    tcp: Option<(SubflowId, [u64; 2])>,
+    loss: Option<f64>,
+}
+
+/// The newest connection of a path.
+fn newest(subflows: &[SubflowReport], path: PathId) -> Option<&SubflowReport> {
+    subflows.iter().filter(|report| report.path == path).max_by_key(|report| report.subflow)
+}
+
+/// Share of the bytes sent since an earlier sample of a connection that were sent again; `None` when there were none.
+fn loss(before: [u64; 2], now: [u64; 2]) -> Option<f64> {
+    let [sent, again] = [0, 1].map(|at| now[at].saturating_sub(before[at]));
+    (sent > 0).then(|| again as f64 / sent as f64)
 }
 
 impl std::fmt::Debug for Watched {
@@ -439,7 +457,14 @@ impl Watched {
                 (false, true) => tracing::info!("path {} is {} again", status.name, status.state),
                 _ => {}
             }
+            let tcp = newest(&state.subflows, status.path)
+                .map(|report| (report.subflow, [report.tcp.bytes_sent, report.tcp.bytes_retrans]));
             let sample = Sample {
+                tcp,
+                loss: tcp
+                    .zip(last.tcp)
+                    .filter(|(now, before)| now.0 == before.0)
+                    .and_then(|(now, before)| loss(before.1, now.1)),
                 sent: status.sent,
                 received: status.received,
                 send_mbps: rate(status.sent, last.sent),
@@ -465,8 +490,7 @@ impl Watched {
             let removed = status.state == PathState::Removed;
             let sample = self.paths.get(&status.path).filter(|_| !removed).copied().unwrap_or_default();
             let before = self.before.get(&status.name).copied().unwrap_or_default();
-            let newest =
-                state.subflows.iter().filter(|report| report.path == status.path).max_by_key(|r| r.subflow);
+            let newest = newest(&state.subflows, status.path);
             PathSnapshot {
                 path: status.path.0,
                 radio: status.name.clone(),
@@ -474,6 +498,7 @@ impl Watched {
                 cause: status.cause.clone(),
                 since_s: at.saturating_sub(status.since).as_secs_f64(),
                 rtt_ms: newest.map(|report| report.tcp.rtt.as_secs_f64() * 1e3),
+                loss: sample.loss,
                 send_mbps: sample.send_mbps,
                 receive_mbps: sample.receive_mbps,
                 sent: before.0 + status.sent,
@@ -504,6 +529,13 @@ mod tests {
     use super::*;
     use crate::config::{Common, ConnectConfig, ListenConfig};
     use crate::{Key, Listener};
+
+    #[test]
+    fn loss_is_the_share_of_the_bytes_that_were_sent_again() {
+        assert_eq!(loss([1000, 100], [3000, 600]), Some(0.25));
+        assert_eq!(loss([1000, 100], [2000, 100]), Some(0.0));
+        assert_eq!(loss([1000, 100], [1000, 100]), None, "nothing was sent");
+    }
 
     #[tokio::test]
     async fn the_counters_of_a_radio_go_on_in_the_next_session() {

@@ -18,7 +18,7 @@ use super::socket::{Reader, Socket, Writer};
 use super::stream::{Recv, RecvHalf, Send, SendHalf};
 use super::{
     Accepted, ConnectionClosed, Kind, Sockets, TransportConfig, TransportError, TransportStats,
-    TransportStream, system,
+    TransportStream, bound_to, system,
 };
 use crate::config::{Limits, PathConfig};
 use crate::dial::{bind_local, race};
@@ -219,8 +219,8 @@ pub(super) fn listen(
     for &address in addresses {
         let socket = socket(&config.name, address, config.congestion.as_deref())?;
         socket.set_reuse_address(true).map_err(system("SO_REUSEADDR"))?;
-        socket.bind(&address.into()).map_err(system(format!("binding to {address}")))?;
-        socket.listen(BACKLOG).map_err(system(format!("listening on {address}")))?;
+        socket.bind(&address.into()).map_err(bound_to(address))?;
+        socket.listen(BACKLOG).map_err(bound_to(address))?;
         let listener = TcpListener::from_std(socket.into()).map_err(system("registering a listener"))?;
         bound.push(listener.local_addr().map_err(system("asking for a listener's address"))?);
         tasks.spawn(accept_loop(listener, config.sockets, serving.clone(), silent.clone()));

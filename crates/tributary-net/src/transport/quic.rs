@@ -20,7 +20,7 @@ use aws_lc_rs::hmac;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::watch;
 
-use super::{TransportConfig, TransportError, system};
+use super::{TransportConfig, TransportError, bound_to, system};
 use crate::config::{Local, PathConfig};
 use crate::hello::derive;
 use crate::key::Key;
@@ -184,7 +184,7 @@ fn bound(address: SocketAddr, device: Option<&str>) -> Result<UdpSocket, Transpo
     let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
     let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
     socket.set_nonblocking(true).map_err(system("making a socket non-blocking"))?;
-    socket.bind(&address.into()).map_err(system(format!("binding to {address}")))?;
+    socket.bind(&address.into()).map_err(bound_to(address))?;
     Ok(socket.into())
 }
 

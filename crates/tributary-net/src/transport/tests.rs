@@ -319,6 +319,19 @@ async fn certificates_can_be_used_instead_of_the_key() {
 }
 
 #[tokio::test]
+async fn a_port_in_use_is_named_with_the_way_out() {
+    for name in ["session", "tcp", "mptcp", "quic", "mpquic"].into_iter().filter(|name| has(name)) {
+        let config = config(name, 1);
+        let first = Acceptor::bind(&config, &["127.0.0.1:0".parse().unwrap()]).await.unwrap();
+        let address = first.addresses()[0];
+        let error = Acceptor::bind(&config, &[address]).await.unwrap_err().to_string();
+        for part in [address.to_string(), "give another one".to_owned(), "ss -lntup".to_owned()] {
+            assert!(error.contains(&part), "{name}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn impossible_settings_are_refused_with_the_reason() {
     let server: SocketAddr = "127.0.0.1:9".parse().unwrap();
     for (name, count, part) in [

@@ -256,6 +256,7 @@ fn snapshots(connection: &Connection, age: Duration) -> Vec<PathSnapshot> {
         cause: None,
         since_s: 0.0,
         rtt_ms: None,
+        loss: None,
         send_mbps: 0.0,
         receive_mbps: 0.0,
         sent: 0,
