@@ -149,6 +149,8 @@ pub(crate) struct Subflow {
     /// Number of segments acknowledged on this subflow since it opened, to compare with the peer's count.
     progressed: u64,
     last_progress: Instant,
+    /// When the peer's transport last acknowledged something new.
+    transported: Instant,
     /// The last progress, while something has been outstanding ever since.
     busy_progress: Option<Instant>,
     /// Smoothed time between two progresses while busy.
@@ -200,6 +202,7 @@ impl Subflow {
             in_flight: 0,
             progressed: 0,
             last_progress: now,
+            transported: Instant::ZERO,
             busy_progress: None,
             gap: Duration::ZERO,
             recent: RecentRate::default(),
@@ -213,9 +216,12 @@ impl Subflow {
     }
 
     pub fn update(&mut self, info: SubflowInfo) {
-        // With coupled control a subflow may need seconds for one segment. What its transport delivers of it counts.
-        if self.coupled && info.acked > self.info.acked {
-            self.last_progress = self.last_progress.max(info.heard_at);
+        if info.acked > self.info.acked {
+            self.transported = self.transported.max(info.heard_at);
+            // With coupled control a subflow may need seconds for one segment. What its transport delivers of it counts.
+            if self.coupled {
+                self.last_progress = self.last_progress.max(info.heard_at);
+            }
         }
         self.info = info;
         self.rate = info.delivery_rate.or(self.rate);
@@ -378,10 +384,16 @@ impl Subflow {
         self.info.srtt + (self.info.rttvar * 4).max(LEAST_TIMEOUT)
     }
 
-    /// A silent path gets a new connection after this time. With coupled control the window may be so small that only a
-    /// timeout repairs a loss; then the connection gets the time for one.
-    pub fn fresh_after(&self) -> Duration {
-        if self.coupled { FRESH_AFTER.max(self.retransmission_timeout() * 2) } else { FRESH_AFTER }
+    /// When a silent path gets a new connection. With coupled control the window may be so small that only a timeout repairs a
+    /// loss; then the connection gets the time for one. `alone`: no other path carries data. If the transport's round trip is then
+    /// longer than the time for a new connection, a queue holds up the news of what has arrived. A new connection would wait
+    /// in it, too, so there is one only when the transport has delivered nothing for a round trip.
+    pub fn fresh_at(&self, alone: bool) -> Option<Instant> {
+        let least =
+            if self.coupled { FRESH_AFTER.max(self.retransmission_timeout() * 2) } else { FRESH_AFTER };
+        let at = self.waiting_since()? + least;
+        let queued = alone && self.info.srtt > FRESH_AFTER;
+        Some(if queued { at.max(self.transported + self.info.srtt) } else { at })
     }
 
     /// Its highest recent delivery rate; `None` if unknown.
@@ -460,5 +472,27 @@ impl Subflow {
             silent: self.silent,
             ..self.stats
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_only_connection_is_not_replaced_while_its_transport_empties_a_long_queue() {
+        let at = Instant::from_millis;
+        let fresh_at = |srtt: u64, alone| {
+            let mut subflow = Subflow::new(SubflowId(0), PathId(0), at(0), false);
+            subflow.sent(at(0), DataSeq(0), 16_384, at(20));
+            let srtt = Duration::from_millis(srtt);
+            subflow.update(SubflowInfo { srtt, acked: 1448, heard_at: at(700), ..SubflowInfo::default() });
+            subflow.fresh_at(alone)
+        };
+        // The transport delivered 700 ms after the segment was handed over; it delivers nothing for a round trip.
+        assert_eq!(fresh_at(400, true), Some(at(1100)));
+        // Another path carries data, or there is no long queue.
+        assert_eq!(fresh_at(400, false), Some(at(100)));
+        assert_eq!(fresh_at(20, true), Some(at(100)));
     }
 }

@@ -83,14 +83,12 @@ impl Session {
             return None;
         }
         let idle = self.last_heard + self.config.idle_timeout;
+        let alone = self.are_all_silent();
         let subflows = self.subflows.values().flat_map(|s| {
-            let silence = s.waiting_since().map(|since| {
-                if s.silent {
-                    (since + s.fresh_after()).max(s.last_refresh + FRESH_AFTER)
-                } else {
-                    since + s.silence_threshold()
-                }
-            });
+            let silence = match s.silent {
+                true => s.fresh_at(alone).map(|at| at.max(s.last_refresh + FRESH_AFTER)),
+                false => s.waiting_since().map(|since| since + s.silence_threshold()),
+            };
             let alive = (s.last_heard + self.config.keep_alive).max(s.last_ping + self.config.keep_alive);
             [silence, Some(alive), s.listening.poll_timeout(&s.info)].into_iter().flatten()
         });

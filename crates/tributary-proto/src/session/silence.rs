@@ -13,15 +13,18 @@ impl Session {
     pub(super) fn watch_silence(&mut self, now: Instant) {
         let mut fell_silent = Vec::new();
         let mut wants_fresh = Vec::new();
-        for subflow in self.subflows.values_mut() {
+        for subflow in self.subflows.values_mut().filter(|subflow| !subflow.silent) {
             let Some(since) = subflow.waiting_since() else { continue };
             let silence = now.saturating_since(since);
-            if !subflow.silent && silence >= subflow.silence_threshold() {
+            if silence >= subflow.silence_threshold() {
                 subflow.fall_silent(now);
                 fell_silent.push((subflow.path, silence));
             }
-            let due = silence >= subflow.fresh_after() && now >= subflow.last_refresh + FRESH_AFTER;
-            if subflow.silent && due {
+        }
+        let alone = self.are_all_silent();
+        for subflow in self.subflows.values_mut().filter(|subflow| subflow.silent) {
+            let at = subflow.fresh_at(alone).map(|at| at.max(subflow.last_refresh + FRESH_AFTER));
+            if at.is_some_and(|at| now >= at) {
                 subflow.last_refresh = now;
                 wants_fresh.push(subflow.path);
             }
@@ -40,6 +43,11 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Whether no subflow carries data.
+    pub(super) fn are_all_silent(&self) -> bool {
+        self.subflows.values().all(|subflow| subflow.silent)
     }
 
     /// Client: asks for an answer where data has stopped arriving before its stream ended, and lets a new connection replace
