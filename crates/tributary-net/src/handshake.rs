@@ -119,6 +119,7 @@ impl HandshakeError {
             Self::Io(_) | Self::Tls(TlsError::Io(_)) => Failure::Broken,
             Self::HungUp | Self::Tls(_) | Self::Record(_) | Self::Hello(_) => Failure::Unauthenticated,
             Self::UnknownSession | Self::Refused(Refusal::SessionEnded) => Failure::UnknownSession,
+            Self::Refused(Refusal::OtherInstance) => Failure::OtherInstance,
             Self::Refused(_) => Failure::TurnedDown,
             Self::Timeout => Failure::TimedOut,
         }

@@ -36,6 +36,7 @@ const KIND_NEW: u8 = 0;
 const KIND_JOIN: u8 = 1;
 const FLAG_METERED: u8 = 1;
 const CODE_UNKNOWN_SESSION: u8 = 6;
+const CODE_OTHER_INSTANCE: u8 = 9;
 
 /// Identifier of a session, chosen randomly by the server.
 pub(crate) type SessionTag = [u8; 16];
@@ -120,6 +121,12 @@ pub enum Refusal {
     /// The client has as many sessions as the server's list allows it.
     #[error("this client has as many sessions as the server allows it; end another one, or try later")]
     ClientSessions,
+    /// The connection reached another instance of the server than the one that has the session.
+    #[error(
+        "another instance of the server answered than the one that has the session; the load balancer is asked again, and the \
+         session ends if that instance does not come back"
+    )]
+    OtherInstance,
     /// A reason that is unknown in this version.
     #[error("refused with code {0}, which this version does not know")]
     Other(u8),
@@ -135,6 +142,7 @@ impl Refusal {
             Self::Superfluous => 5,
             Self::UnknownClient => 7,
             Self::ClientSessions => 8,
+            Self::OtherInstance => CODE_OTHER_INSTANCE,
             Self::Other(code) => code,
         }
     }
@@ -310,7 +318,7 @@ impl<'a> Auth<'a> {
     /// Key of a reply's MAC: the session's secret if both ends know it.
     fn reply_secret(&self, code: u8) -> &hmac::Key {
         match self.session {
-            Some(session) if code != CODE_UNKNOWN_SESSION => &session.0,
+            Some(session) if !matches!(code, CODE_UNKNOWN_SESSION | CODE_OTHER_INSTANCE) => &session.0,
             _ => &self.secret,
         }
     }
@@ -356,6 +364,7 @@ impl<'a> Auth<'a> {
             CODE_UNKNOWN_SESSION => Answer::UnknownSession,
             7 => Answer::Refused(Refusal::UnknownClient),
             8 => Answer::Refused(Refusal::ClientSessions),
+            CODE_OTHER_INSTANCE => Answer::Refused(Refusal::OtherInstance),
             code => Answer::Refused(Refusal::Other(code)),
         };
         let mut session = [0; 16];
@@ -498,6 +507,10 @@ mod tests {
         let server = Auth::joining(&key, &binding);
         let reply = server.seal_reply(&sent, Answer::UnknownSession, &[5; 16]);
         assert_eq!(client.open_reply(&sent, &reply), Ok((Answer::UnknownSession, [5; 16])));
+        // So does another instance of the server.
+        let elsewhere = Answer::Refused(Refusal::OtherInstance);
+        let reply = server.seal_reply(&sent, elsewhere, &[5; 16]);
+        assert_eq!(client.open_reply(&sent, &reply), Ok((elsewhere, [5; 16])));
         let forger = Key::from_bytes([7; 32]);
         let forged = Auth::joining(&forger, &binding).seal_reply(&sent, Answer::UnknownSession, &[5; 16]);
         assert_eq!(client.open_reply(&sent, &forged), Err(HelloError::WrongKey));

@@ -4,6 +4,7 @@
 //! is limited. Connections with a ticket have separate limits ([`admission`]).
 
 mod admission;
+mod instance;
 mod open;
 mod revocation;
 mod tenure;
@@ -37,6 +38,7 @@ use crate::sockopt;
 use crate::ticket::{Ticket, Tickets, Worth};
 use crate::tls;
 use admission::{Admission, Standing};
+use instance::Instance;
 
 /// Connections the kernel queues for each address.
 const BACKLOG: i32 = 1024;
@@ -65,6 +67,8 @@ struct Registry {
     limits: Limits,
     budget: Arc<Budget>,
     tls: Tls<tls::Acceptor>,
+    /// Its name is part of the identifiers of its sessions.
+    instance: Instance,
     entries: Mutex<HashMap<SessionTag, Entry>>,
     fresh: mpsc::Sender<(Session, SocketAddr)>,
     /// Handshakes in progress.
@@ -158,7 +162,7 @@ impl Listener {
                 config.addresses.iter().any(|other| other.is_ipv4() && other.port() == address.port());
             listeners.push(listen(address, &config.common, only_v6)?);
         }
-        let addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+        let addresses: Vec<_> = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
         let (fresh, sessions) = mpsc::channel(config.limits.sessions.max(1));
         let budget = Budget::new(config.limits.memory.max(Limits::LEAST_MEMORY));
         let registry = Arc::new(Registry {
@@ -167,6 +171,7 @@ impl Listener {
             limits: config.limits,
             budget: budget.clone(),
             tls,
+            instance: Instance::here(&addresses),
             entries: Mutex::default(),
             fresh,
             admission: Mutex::new(Admission::new(config.limits.half_open)),
@@ -341,8 +346,11 @@ impl Registry {
         let known =
             self.entries().get(&tag).filter(is_own).map(|entry| (entry.secret.clone(), entry.shared.clone()));
         let Some((secret, shared)) = &known else {
-            let unknown = auth.seal_reply(bytes, Answer::UnknownSession, &tag);
-            return refuse(channel, unknown, HandshakeError::UnknownSession).await;
+            let (answer, reason) = match self.instance.has_issued(&tag) {
+                true => (Answer::UnknownSession, HandshakeError::UnknownSession),
+                false => (Answer::Refused(Refusal::OtherInstance), Refusal::OtherInstance.into()),
+            };
+            return refuse(channel, auth.seal_reply(bytes, answer, &tag), reason).await;
         };
         let auth = auth.of_session(secret);
         auth.verify_join(bytes)?;

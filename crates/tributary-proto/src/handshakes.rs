@@ -28,6 +28,9 @@ const REFUSED: (Duration, Duration) = (Duration::from_millis(100), Duration::fro
 const NOBODY_LISTENS_HURRY: Duration = Duration::from_millis(25);
 /// First and longest wait after an answer that did not prove knowledge of the key.
 const UNAUTHENTICATED_BACKOFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
+/// After so many answers in a row by other instances of the server, without a subflow meanwhile, the one that has the session is
+/// taken for lost. A load balancer that takes turns between three has led to it after two.
+const MOST_ELSEWHERE: u32 = 6;
 /// Close code of a session that the server no longer knows.
 pub const CODE_GONE: u32 = 5;
 /// Payload of a small TCP segment: with IPv6 and TCP headers it fits in the 1280 bytes that every IPv6 link
@@ -71,6 +74,8 @@ pub enum Failure {
     TurnedDown,
     /// The server knows the key but not the session: it was restarted.
     UnknownSession,
+    /// The server knows the key, and another instance of it has the session.
+    OtherInstance,
 }
 
 /// What a client's hello says about its connection.
@@ -182,6 +187,8 @@ pub struct Handshakes {
     early: bool,
     /// Failed attempts of each path since the last accepted one.
     failures: BTreeMap<PathId, u32>,
+    /// Answers of other instances of the server since an attempt was accepted last, or a subflow was up.
+    elsewhere: u32,
     /// An application waits for the session: paths are tried without back-off.
     hurry: bool,
     actions: VecDeque<Action>,
@@ -197,6 +204,7 @@ impl Handshakes {
             opening: Opening::Nobody,
             early,
             failures: BTreeMap::new(),
+            elsewhere: 0,
             hurry: false,
             actions: VecDeque::new(),
         }
@@ -248,6 +256,7 @@ impl Handshakes {
                 }
                 self.attempts.remove(&subflow);
                 self.failures.remove(&attempt.path);
+                self.elsewhere = 0;
                 self.release();
             }
             Progress::Failed(failure) => self.fail(now, session, subflow, failure),
@@ -339,6 +348,13 @@ impl Handshakes {
         // Anybody on a path can send a reset or refuse a connection, so only the server's own answer ends the session.
         if self.opening == Opening::Done && failure == Failure::UnknownSession {
             session.abort(CODE_GONE, "the server does not know the session: it was started again");
+        }
+        if failure == Failure::OtherInstance {
+            let is_up = session.subflow_stats().next().is_some();
+            self.elsewhere = if is_up { 0 } else { self.elsewhere + 1 };
+            if self.opening == Opening::Done && self.elsewhere >= MOST_ELSEWHERE {
+                session.abort(CODE_GONE, "the instance of the server that has the session cannot be reached");
+            }
         }
     }
 

@@ -59,7 +59,7 @@ impl Registry {
         let (key, peer) = (channel.secret.clone(), channel.peer);
         let auth = Auth::opening(&key, &binding);
         auth.verify_hello(bytes)?;
-        let tag: SessionTag = random()?;
+        let tag = self.instance.issue()?;
         let client = match self.client(peer) {
             Ok(client) => client,
             Err(refusal) => {

@@ -52,12 +52,28 @@ async fn joining_an_unknown_session_is_refused_with_that_reason() {
         let then = Binding { mode, bytes: [7; 32] };
         let secret =
             SessionSecret::derive(common.keys.shared().unwrap(), &then, &hello(Intent::New), &[9; 16]);
-        let credentials = Credentials { tag: [9; 16], secret };
+        let tag = Instance::here(listener.addresses()).issue().unwrap();
+        let credentials = Credentials { tag, secret };
         let introduction = Introduction { path: PathId(0), subflow: SubflowId(4), metered: false };
         let error = join(&mut channel, &credentials, introduction).await.unwrap_err();
         assert!(matches!(error, HandshakeError::UnknownSession), "{error}");
         assert!(error.is_session_gone() && !error.is_fatal());
     }
+}
+
+/// A load balancer has led a connection to this instance, and another one has opened the session.
+#[tokio::test]
+async fn joining_a_session_of_another_instance_is_refused_with_that_reason() {
+    let (common, own) = (common(), listener(common()).await);
+    let other = listener(common.clone()).await;
+    let introduction = |n| Introduction { path: PathId(n), subflow: SubflowId(n.into()), metered: false };
+    let mut first = channel(&own, &common).await;
+    let awaited = crate::handshake::open_session(&mut first, introduction(0)).await.unwrap();
+    let credentials = awaited.check(&first.receive().await.unwrap()).unwrap();
+    let error = join(&mut channel(&other, &common).await, &credentials, introduction(1)).await.unwrap_err();
+    assert!(matches!(error, HandshakeError::Refused(Refusal::OtherInstance)), "{error}");
+    assert!(!error.is_session_gone() && !error.is_fatal());
+    join(&mut channel(&own, &common).await, &credentials, introduction(2)).await.unwrap();
 }
 
 /// What is logged on a thread.
@@ -180,6 +196,7 @@ fn a_connection_during_shutdown_does_not_deadlock_the_listener() {
         budget: Budget::new(Limits::LEAST_MEMORY),
         limits,
         tls: Tls::Off,
+        instance: Instance::here(&[]),
         entries: Mutex::default(),
         fresh: mpsc::channel(1).0,
         admission: Mutex::new(Admission::new(limits.half_open)),

@@ -150,6 +150,41 @@ fn only_the_servers_own_answer_ends_a_session() {
     assert!(rig.session.is_closed());
 }
 
+/// Behind a load balancer another instance of the server answers: the path is tried again. Only when no subflow is left, and none
+/// of several answers is that of the right instance, the session ends.
+#[test]
+fn a_session_whose_instance_is_not_reached_ends_only_without_a_subflow() {
+    let mut rig = Rig::new(&[WIFI, LTE]);
+    let attempts = rig.dialled();
+    rig.accept(attempts[0].1);
+    rig.report(attempts[1].1, Progress::Failed(Failure::OtherInstance));
+    let mut tries = 0;
+    for _ in 0..10_000 {
+        rig.pass(1);
+        for (path, subflow) in rig.dialled() {
+            assert_eq!(path, LTE);
+            tries += 1;
+            rig.report(subflow, Progress::Failed(Failure::OtherInstance));
+        }
+    }
+    assert!((10..=14).contains(&tries), "{tries} attempts in 10 s");
+    assert!(!rig.session.is_closed(), "the other path is up");
+    rig.report(attempts[0].1, Progress::Failed(Failure::Broken));
+    let mut elsewhere = 0;
+    while !rig.session.is_closed() {
+        assert!(elsewhere < MOST_ELSEWHERE);
+        for (_, subflow) in rig.dialled() {
+            // Nobody but the server's instances counts.
+            rig.report(subflow, Progress::Failed(Failure::NobodyListens));
+        }
+        rig.pass(1000);
+        let Some((_, subflow)) = rig.dialled().pop() else { continue };
+        rig.report(subflow, Progress::Failed(Failure::OtherInstance));
+        elsewhere += 1;
+    }
+    assert_eq!(elsewhere, MOST_ELSEWHERE);
+}
+
 #[test]
 fn a_refused_path_is_tried_at_short_intervals_while_an_application_waits() {
     let (gone, full) = (Failure::NobodyListens, Failure::TurnedDown);
