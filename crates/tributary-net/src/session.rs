@@ -432,6 +432,11 @@ impl Session {
         self.wait_until(|state| state.session.streams_left() < SPARE_STREAMS.min(of.div_ceil(2))).await;
     }
 
+    /// Waits until the server has refused a stream because it is ending.
+    pub(crate) async fn leaving(&self) {
+        self.wait_until(|state| state.leaving).await;
+    }
+
     async fn wait_until(&self, so: impl Fn(&State) -> bool) {
         poll_fn(|cx| {
             let mut state = self.handle.0.lock();

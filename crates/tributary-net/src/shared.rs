@@ -90,6 +90,8 @@ pub(crate) struct State {
     pub client: Option<Arc<Client>>,
     /// Client: the hello that opens the session has been sent.
     pub introduced: bool,
+    /// The server has refused a stream because it is ending; streams that are open may finish.
+    pub leaving: bool,
     /// Number of subflows that ever came up.
     pub opened: u64,
     /// Error of the last attempt on each path, until the path is up.
@@ -142,6 +144,7 @@ impl Shared {
             tag: None,
             client: None,
             introduced: false,
+            leaving: false,
             opened: 0,
             failures: BTreeMap::new(),
             share: None,

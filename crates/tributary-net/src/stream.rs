@@ -364,6 +364,13 @@ impl SessionEnded {
         self.0.lock().closed.is_some()
     }
 
+    /// Notes that the server is ending and accepts no more streams, so that the session gets a successor.
+    pub(crate) fn note_leaving(&self) {
+        let mut state = self.0.lock();
+        state.leaving = true;
+        state.wake_waiting();
+    }
+
     /// Whether the session ended because its memory is needed, so that nothing more is delivered.
     pub(crate) fn is_given_up(&self) -> bool {
         self.0.lock().given_up

@@ -181,6 +181,9 @@ pub(super) async fn relay(
     if orderly {
         let _ = sockopt::clear_abort_on_drop(tcp.as_fd());
     }
+    if peer == Peer::Application && outcome.as_ref().err().and_then(RelayError::code) == Some(CODE_ENDING) {
+        session_ended.note_leaving();
+    }
     if outcome.is_err() {
         let code = if matches!(outcome, Err(RelayError::Ending)) { CODE_ENDING } else { CODE_BROKEN };
         stream_read.reset(code);

@@ -348,6 +348,8 @@ enum Doubt {
     Refused,
     /// It can open only a few streams more.
     UsedUp,
+    /// Its server is ending. A load balancer may lead to another one.
+    Leaving,
 }
 
 impl Keeper {
@@ -399,17 +401,35 @@ impl Keeper {
                     }
                     None => drop(self.tell.send_replace(Link::Up(session.clone()))),
                 },
-                Doubt::UsedUp => match self.connect(false).await {
-                    Ok(successor) => return Some(successor),
-                    Err(error) => {
-                        tracing::warn!(
-                            "the session's stream numbers are nearly used up, and no other comes up: {error}"
-                        );
-                        self.pause(AGAIN.1).await;
+                Doubt::UsedUp => {
+                    if let Some(successor) =
+                        self.succeed(session, "its stream numbers are nearly used up").await
+                    {
+                        return Some(successor);
                     }
-                },
+                }
+                Doubt::Leaving => {
+                    tracing::info!("the session's server is ending; another session is opened");
+                    if let Some(successor) = self.succeed(session, "its server is ending").await {
+                        return Some(successor);
+                    }
+                }
             }
         }
+    }
+
+    /// Connects a session that replaces one which cannot open streams any more; `None` when that has ended, and, after a pause,
+    /// when no other comes up.
+    async fn succeed(&mut self, session: &Session, why: &str) -> Option<Session> {
+        let connected = tokio::select! {
+            connected = self.connect(false) => connected,
+            _ = session.closed() => return None,
+        };
+        if let Err(error) = &connected {
+            tracing::warn!("the session gets no successor although {why}: {error}");
+            self.pause(AGAIN.1).await;
+        }
+        connected.ok()
     }
 
     /// Connects another session; `None` when this one has a subflow again before.
@@ -467,9 +487,11 @@ impl Keeper {
                 told = Some(wanted);
             }
             tokio::select! {
+                biased;
                 closed = &mut closed => return Doubt::Closed(closed),
                 () = session.refused(), if wanted => return Doubt::Refused,
                 () = session.used_up(numbers) => return Doubt::UsedUp,
+                () = session.leaving() => return Doubt::Leaving,
                 changed = self.hurry.changed() => {
                     if changed.is_err() {
                         return Doubt::Closed(closed.await);
