@@ -209,6 +209,22 @@ mod tests {
         assert_eq!(tickets.look(at(2000), &ticket(219, 4)), Worth::Undated);
     }
 
+    /// Boards without a battery begin in 1970, or before it by their time zone, until their clock is set.
+    #[test]
+    fn clocks_in_1970_give_tickets_as_good_as_any() {
+        let ticket = |at, nonce| Ticket::new(at, [nonce; 16], None);
+        for (nonce, now) in [(1, UNIX_EPOCH), (2, UNIX_EPOCH - Duration::from_secs(7200))] {
+            let mut tickets = Tickets::new(now);
+            let later = now + Duration::from_secs(30);
+            assert_eq!(tickets.look(later, &ticket(now, nonce)), Worth::Fresh);
+            assert_eq!(tickets.look(later, &ticket(now, nonce)), Worth::Seen);
+            // One clock is set: the connection counts as one without a ticket, and a replay is still seen.
+            assert_eq!(tickets.look(at(0), &ticket(later, nonce + 2)), Worth::Undated);
+            assert_eq!(tickets.look(at(1), &ticket(later, nonce + 2)), Worth::Seen);
+            assert_eq!(tickets.look(at(1), &ticket(at(1), nonce + 4)), Worth::Fresh);
+        }
+    }
+
     #[test]
     fn the_number_of_remembered_tickets_is_bounded() {
         let mut tickets = Tickets::new(at(0));

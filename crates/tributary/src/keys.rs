@@ -232,8 +232,12 @@ pub(crate) fn keygen(arguments: &KeygenArguments) -> Result<ExitCode> {
     if file.as_ref().is_err_and(|error| error.kind() == ErrorKind::AlreadyExists) {
         bail!("{} exists, and a key is never overwritten; choose another name", path.display());
     }
-    file.and_then(|mut file| file.write_all(line.as_bytes()).and_then(|()| file.write_all(b"\n")))
-        .with_context(|| format!("cannot write the key to {}", path.display()))?;
+    let written = file.and_then(|mut file| {
+        let written = file.write_all(line.as_bytes()).and_then(|()| file.write_all(b"\n"));
+        // On a full disk a part of the key would be left, and in the way of the next attempt.
+        written.inspect_err(|_| drop(std::fs::remove_file(path)))
+    });
+    written.with_context(|| format!("cannot write the key to {}", path.display()))?;
     if arguments.json {
         output::line(&serde_json::json!({ "file": path, "public_key": public }).to_string())?;
         return Ok(ExitCode::SUCCESS);

@@ -4,7 +4,7 @@
 mod program;
 
 use program::Program;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -290,4 +290,81 @@ fn key_files_that_others_may_read_and_keys_of_the_wrong_kind_are_refused() {
     assert!(!private.contains(secret.trim()), "the secret is printed");
     let none = refused(&world, &fixed);
     assert!(none.contains("--server-key") && none.contains("--shared-key"), "{none}");
+}
+
+/// What a command says on both outputs, and whether it succeeds.
+fn outcome(world: &World, arguments: &[&str]) -> (bool, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
+    let output = command.args(arguments).env("TRIBUTARY_RUNTIME_DIR", world.at("status")).output().unwrap();
+    (output.status.success(), format!("{}{}", String::from_utf8_lossy(&output.stdout), said(&output)))
+}
+
+/// A tiled video of one second.
+fn tiled_video(world: &World) -> PathBuf {
+    let (clip, tiles) = (world.at("clip.mp4"), world.at("tiles"));
+    let mut ffmpeg = Command::new("ffmpeg");
+    ffmpeg.args(["-nostdin", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=256x128:rate=8:duration=1"]);
+    assert!(ffmpeg.arg(&clip).status().expect("ffmpeg is installed (apt-get install ffmpeg)").success());
+    let (done, said) =
+        outcome(world, &["ingest", text(&clip), "--out", text(&tiles), "--grid", "2x2", "--qps", "30"]);
+    assert!(done, "{said}");
+    tiles
+}
+
+/// A server for players, which says more than one address.
+fn dash(world: &World, page: &Path) -> Program {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
+    command.args(["dash", "serve"]).arg(page).args(["--listen", "127.0.0.1:0", "--session", "127.0.0.1:0"]);
+    command.arg("--key").arg(world.at("server")).arg("--clients").arg(world.at("clients.toml"));
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let said = lines.find_map(|line| Some(line.strip_prefix("listening on session://")?.to_owned()));
+    let listening = said.expect("it says where it listens").trim_end_matches('/').to_owned();
+    Program { child, listening }
+}
+
+#[test]
+fn viewers_players_and_programs_need_a_key_of_the_list() {
+    const UNKNOWN: &str = "the server does not know this client's key";
+    let world = World::new(&["laptop"]);
+    world.make_key("stranger");
+    let (tiles, page) = (tiled_video(&world), world.at("page"));
+    std::fs::create_dir(&page).unwrap();
+    std::fs::write(page.join("manifest.mpd"), "no manifest").unwrap();
+    let (key, list) = (world.at("server"), world.at("clients.toml"));
+    let start = |command: &[&str], log: &str| {
+        let keys = ["--key", text(&key), "--clients", text(&list)];
+        Program::start(&[command, &keys].concat(), &world.at(log))
+    };
+    let video = start(&["stream", "serve", text(&tiles), "--listen", "127.0.0.1:0"], "stream.log");
+    let dash = dash(&world, &page);
+    let proxy = start(&["serve", "--allow", "any", "--listen", "127.0.0.1:0"], "server.log");
+    let public = world.public("server");
+    let with = |name: &str, command: &[&str], rest: &[&str]| {
+        let key = world.at(name);
+        let keys = ["--server-key", &public, "--key", text(&key)];
+        outcome(&world, &[command, &keys, rest].concat())
+    };
+    let path = |server: &Program| format!("127.0.0.2={}", server.listening);
+
+    let viewer = path(&video);
+    let play = ["stream", "play", "--path", &viewer, "--seconds", "1"];
+    let (done, said) = with("laptop", &play, &[]);
+    assert!(done, "{said}");
+    let (done, said) = with("stranger", &play, &[]);
+    assert!(!done && said.contains(UNKNOWN), "{said}");
+
+    let url = format!("http://{}/manifest.mpd", dash.listening);
+    let play = ["dash", "play", &url, "--transport", "fbdt"];
+    let (_, said) = with("laptop", &play, &[]);
+    assert!(said.contains("the manifest: ") && !said.contains(UNKNOWN), "it is served: {said}");
+    let (done, said) = with("stranger", &play, &[]);
+    assert!(!done && said.contains(UNKNOWN), "{said}");
+
+    let through = path(&proxy);
+    let (exec, program) = (["exec", "--path", &through], ["--", "echo", "it runs"]);
+    let (done, said) = with("laptop", &exec, &program);
+    assert!(done && said.contains("it runs"), "{said}");
+    let (done, said) = with("stranger", &exec, &program);
+    assert!(!done && said.contains(UNKNOWN) && !said.contains("it runs"), "{said}");
 }
