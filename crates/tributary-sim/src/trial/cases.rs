@@ -31,7 +31,11 @@ fn paths() -> Vec<TrialPath> {
 
 fn case(name: &'static str, within_ms: u64, paths: Vec<TrialPath>, acts: &[(u64, Act)]) -> Case {
     let write = Act::Write { end: End::Server, stream: 0, bytes: BYTES, priority: 0, finish: true };
-    let acts = [(0, write)].into_iter().chain(acts.iter().cloned());
+    let acts: Vec<_> = [(0, write)].into_iter().chain(acts.iter().cloned()).collect();
+    of_acts(name, within_ms, paths, &acts)
+}
+
+fn of_acts(name: &'static str, within_ms: u64, paths: Vec<TrialPath>, acts: &[(u64, Act)]) -> Case {
     let trial = Trial {
         seed: 1,
         scheduler: "fbdt".to_owned(),
@@ -41,7 +45,7 @@ fn case(name: &'static str, within_ms: u64, paths: Vec<TrialPath>, acts: &[(u64,
         receive_credit: 64 << 20,
         send_buffer: 44 << 20,
         paths,
-        operations: acts.map(|(at_ms, act)| Operation { at_ms, act }).collect(),
+        operations: acts.iter().cloned().map(|(at_ms, act)| Operation { at_ms, act }).collect(),
     };
     Case { name, trial, within: Duration::from_millis(within_ms) }
 }
@@ -51,6 +55,7 @@ fn case(name: &'static str, within_ms: u64, paths: Vec<TrialPath>, acts: &[(u64,
 pub fn cases() -> Vec<Case> {
     let mut cases = broken_paths();
     cases.extend(disturbed_paths());
+    cases.extend(of_the_kernel());
     cases
 }
 
@@ -166,5 +171,66 @@ fn disturbed_paths() -> Vec<Case> {
         ),
         case("the server is started again", 6500, paths(), &[(AT, Act::Restart { end: End::Server })]),
         case("the client is started again", 4500, paths(), &[(AT, Act::Restart { end: End::Client })]),
+    ]
+}
+
+/// What Linux tests of MPTCP (`tools/testing/selftests/net/mptcp`): transfers over two paths at once take no longer than 111 % of
+/// the ideal time and 0.45 s (`simult_flows.sh`), in both directions; one end finishes long before the other, or abandons everything.
+fn of_the_kernel() -> Vec<Case> {
+    const ALL: u64 = 16 << 20;
+    let two = |mbps: [u64; 2], rtt_ms: [u64; 2]| {
+        let path = |at: usize| TrialPath {
+            up_kbps: mbps[at] * 1000,
+            down_kbps: mbps[at] * 1000,
+            rtt_ms: rtt_ms[at],
+            queue: 100_000,
+            loss_ppm: 0,
+        };
+        vec![path(0), path(1)]
+    };
+    let within = |mbps: [u64; 2]| ALL * 8 * 111 / (100_000 * (mbps[0] + mbps[1])) + 450;
+    let write = |end, bytes, finish| Act::Write { end, stream: 0, bytes, priority: 0, finish };
+    let transfer = |name, end, mbps, rtt_ms| {
+        of_acts(name, within(mbps), two(mbps, rtt_ms), &[(0, write(end, ALL, true))])
+    };
+    vec![
+        transfer("16 MiB to the client over 10 and 10 Mbit/s", End::Server, [10, 10], [2, 2]),
+        transfer("16 MiB to the server over 10 and 10 Mbit/s", End::Client, [10, 10], [2, 2]),
+        transfer("16 MiB to the client over 30 and 10 Mbit/s", End::Server, [30, 10], [2, 2]),
+        transfer(
+            "16 MiB to the client over 30 and 10 Mbit/s, one 50 ms away",
+            End::Server,
+            [30, 10],
+            [2, 50],
+        ),
+        transfer(
+            "16 MiB to the client over 10 and 30 Mbit/s, one 50 ms away",
+            End::Server,
+            [10, 30],
+            [2, 50],
+        ),
+        of_acts(
+            "the client has finished, the server goes on for 1 s",
+            2000,
+            paths(),
+            &[
+                (0, write(End::Client, 100_000, true)),
+                (500, write(End::Server, 100_000, false)),
+                (1500, write(End::Server, 100_000, true)),
+            ],
+        ),
+        of_acts(
+            "the server abandons the stream, and the next one is whole",
+            2500,
+            paths(),
+            &[
+                (0, write(End::Server, BYTES, true)),
+                (500, Act::Abort { end: End::Server, stream: 0 }),
+                (
+                    600,
+                    Act::Write { end: End::Server, stream: 1, bytes: 1_000_000, priority: 0, finish: true },
+                ),
+            ],
+        ),
     ]
 }
