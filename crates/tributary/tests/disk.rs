@@ -76,7 +76,8 @@ fn a_full_disk_stops_the_event_log_and_no_connection(small: &Path) {
     let mut server = Program::start(&[&serve[..], &["--shared-key", text(&key)]].concat(), &at("server.log"));
     let path = format!("127.0.0.2={}", server.listening);
     let connect = ["connect", "--path", &path, "--listen", "127.0.0.1:0", "--json-events", text(&of_client)];
-    let mut client = Program::start(&[&connect[..], &["--shared-key", text(&key)]].concat(), &at("client.log"));
+    let mut client =
+        Program::start(&[&connect[..], &["--shared-key", text(&key)]].concat(), &at("client.log"));
     let mut tcp = TcpStream::connect(&client.listening).unwrap();
     for name in ["server.log", "client.log"] {
         until(&format!("{name} names the full disk"), || {

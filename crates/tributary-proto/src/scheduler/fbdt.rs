@@ -230,7 +230,8 @@ impl Fbdt {
 
     /// Data waits for room: notes whether the links are slow. While nothing waits, their rates show only how little there is to send.
     fn waits(&mut self, now: Instant, subflows: &[SubflowView]) {
-        let since = self.slow.filter(|(_, last)| now.saturating_since(*last) < SLOW_SINCE).map_or(now, |s| s.0);
+        let since =
+            self.slow.filter(|(_, last)| now.saturating_since(*last) < SLOW_SINCE).map_or(now, |s| s.0);
         self.slow = if are_fast(subflows) { None } else { Some((since, now)) };
     }
 
