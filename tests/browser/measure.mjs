@@ -18,8 +18,8 @@ const stand = new Stand(program);
 
 /** Limits what comes to the radios' addresses; the page's own traffic is on loopback, too, and is not limited. */
 function limit(rates) {
-  // A packet of 64 kB would be a burst of its own.
-  ip('link', 'set', 'lo', 'gso_max_size', '1514');
+  // A packet of 64 kB would not fit into the queue.
+  ip('link', 'set', 'lo', 'mtu', '1500', 'gso_max_size', '1514');
   const tc = (...words) => execFileSync('tc', words);
   tc('qdisc', 'add', 'dev', 'lo', 'root', 'handle', '1:', 'htb', 'default', '1');
   tc('class', 'add', 'dev', 'lo', 'parent', '1:', 'classid', '1:1', 'htb', 'rate', '100gbit');
