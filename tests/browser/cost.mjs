@@ -1,11 +1,12 @@
 // What the page of `tributary status --web` costs with many open connections: processor time of each program, with and without a page, as a
 // share of one core; and the goodput of a download beside them while the programs are asked as a page asks, over that while nobody asks.
-// Usage, in a network namespace of its own: node cost.mjs PROGRAM [CONNECTIONS] [SECONDS] [ROUNDS]
+// Usage, in a network namespace of its own: node cost.mjs PROGRAM [CONNECTIONS] [SECONDS] [ROUNDS] [RADIO0,RADIO1]
+// The radios' rates are in Mbit/s; without them they are as fast as the machine, and the download takes all of it.
 import { readFileSync } from 'node:fs';
 import { createServer, get } from 'node:http';
-import { Stand, sleep } from './stand.mjs';
+import { Stand, limit, sleep } from './stand.mjs';
 
-const [program, connections = '1000', seconds = '15', rounds = '24'] = process.argv.slice(2);
+const [program, connections = '1000', seconds = '15', rounds = '24', radios] = process.argv.slice(2);
 const stand = new Stand(program);
 /** Milliseconds of processor time; the kernel counts in hundredths of a second. */
 const used = ({ pid }) => {
@@ -29,6 +30,7 @@ const origin = createServer((request, answer) => {
   answer.on('close', () => clearInterval(timer));
 });
 try {
+  if (radios) limit(radios.split(',').map(Number));
   await new Promise((done) => origin.listen(0, '127.0.0.1', done));
   const keys = stand.keys();
   const target = `127.0.0.1:${origin.address().port}`;

@@ -4,10 +4,9 @@
 //   TILES    a directory that `tributary ingest` made
 //   --mbps   the radios' rates towards the player; without it they are as fast as the machine
 //   --low    in a browser with too few decoders, which gets the low-resolution stream
-import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { PATIENCE, Stand, fail, ip, sleep } from './stand.mjs';
+import { PATIENCE, Stand, fail, limit, sleep } from './stand.mjs';
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
@@ -15,21 +14,6 @@ const { values: options, positionals } = parseArgs({
 });
 const [program, tiles] = positionals;
 const stand = new Stand(program);
-
-/** Limits what comes to the radios' addresses; the page's own traffic is on loopback, too, and is not limited. */
-function limit(rates) {
-  // A packet of 64 kB would not fit into the queue.
-  ip('link', 'set', 'lo', 'mtu', '1500', 'gso_max_size', '1514');
-  const tc = (...words) => execFileSync('tc', words);
-  tc('qdisc', 'add', 'dev', 'lo', 'root', 'handle', '1:', 'htb', 'default', '1');
-  tc('class', 'add', 'dev', 'lo', 'parent', '1:', 'classid', '1:1', 'htb', 'rate', '100gbit');
-  for (const [radio, rate] of rates.entries()) {
-    const class_ = `1:${radio + 2}`;
-    tc('class', 'add', 'dev', 'lo', 'parent', '1:', 'classid', class_, 'htb', 'rate', `${rate}mbit`, 'burst', '3kb', 'cburst', '3kb');
-    tc('qdisc', 'add', 'dev', 'lo', 'parent', class_, 'bfifo', 'limit', '60kb');
-    tc('filter', 'add', 'dev', 'lo', 'parent', '1:', 'protocol', 'ip', 'u32', 'match', 'ip', 'dst', `10.9.${radio}.2/32`, 'flowid', class_);
-  }
-}
 
 /** Seconds of processor time of a process; the kernel counts in hundredths. */
 const used = (pid) => {

@@ -16,6 +16,21 @@ export const fail = (words) => {
 export const ip = (...words) => execFileSync('ip', words);
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
+/** Limits what comes to the radios' addresses, Mbit/s; the page's own traffic is on loopback, too, and is not limited. */
+export function limit(rates) {
+  // A packet of 64 kB would not fit into the queue.
+  ip('link', 'set', 'lo', 'mtu', '1500', 'gso_max_size', '1514');
+  const tc = (...words) => execFileSync('tc', words);
+  tc('qdisc', 'add', 'dev', 'lo', 'root', 'handle', '1:', 'htb', 'default', '1');
+  tc('class', 'add', 'dev', 'lo', 'parent', '1:', 'classid', '1:1', 'htb', 'rate', '100gbit');
+  for (const [radio, rate] of rates.entries()) {
+    const class_ = `1:${radio + 2}`;
+    tc('class', 'add', 'dev', 'lo', 'parent', '1:', 'classid', class_, 'htb', 'rate', `${rate}mbit`, 'burst', '3kb', 'cburst', '3kb');
+    tc('qdisc', 'add', 'dev', 'lo', 'parent', class_, 'bfifo', 'limit', '60kb');
+    tc('filter', 'add', 'dev', 'lo', 'parent', '1:', 'protocol', 'ip', 'u32', 'match', 'ip', 'dst', `10.9.${radio}.2/32`, 'flowid', class_);
+  }
+}
+
 /** Every name in the legends of a page's charts is followed by a value that is seen. */
 export async function legends(page) {
   const names = await page.locator('.u-legend th:visible').count();
