@@ -2,17 +2,11 @@
 // share of one core; and the goodput of a download beside them while the programs are asked as a page asks, over that while nobody asks.
 // Usage, in a network namespace of its own: node cost.mjs PROGRAM [CONNECTIONS] [SECONDS] [ROUNDS] [RADIO0,RADIO1]
 // The radios' rates are in Mbit/s; without them they are as fast as the machine, and the download takes all of it.
-import { readFileSync } from 'node:fs';
 import { createServer, get } from 'node:http';
-import { Stand, limit, sleep } from './stand.mjs';
+import { Stand, limit, sleep, used } from './stand.mjs';
 
 const [program, connections = '1000', seconds = '15', rounds = '24', radios] = process.argv.slice(2);
 const stand = new Stand(program);
-/** Milliseconds of processor time; the kernel counts in hundredths of a second. */
-const used = ({ pid }) => {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ');
-  return 10 * (Number(fields[11]) + Number(fields[12]));
-};
 const ROUND_MS = 2000;
 /** As often as a page. */
 const ASK_MS = 1000;
@@ -44,11 +38,11 @@ try {
   const measure = async (name) => {
     await sleep(5000);
     const programs = { serve: server.child, connect: client.child, status: web.child };
-    const before = Object.values(programs).map(used);
+    const before = Object.values(programs).map(({ pid }) => used(pid));
     const began = Date.now();
     await sleep(1000 * Number(seconds));
-    const passed = Date.now() - began;
-    const shares = Object.entries(programs).map(([role, child], at) => `${role} ${((100 * (used(child) - before[at])) / passed).toFixed(2)} %`);
+    const passed = (Date.now() - began) / 1000;
+    const shares = Object.entries(programs).map(([role, child], at) => `${role} ${((100 * (used(child.pid) - before[at])) / passed).toFixed(2)} %`);
     console.log(`${name}: ${shares.join(', ')}`);
   };
   await measure('without a page');

@@ -1,12 +1,11 @@
 // What the page of `tributary stream play --web` in Chromium costs and how soon it follows the viewer: counts, bytes and processor
-// time, not pictures a second, which any neighbour on the machine changes. Prints JSON. Fails if a GoP is not whole.
+// time, not pictures a second, which any neighbour on the machine changes. Prints JSON. Fails if a GoP is not whole, over radios without a limit.
 // Usage, in a network namespace of its own: node measure.mjs PROGRAM TILES [--seconds S] [--mbps RADIO0,RADIO1] [--low] [--turns N]
 //   TILES    a directory that `tributary ingest` made
 //   --mbps   the radios' rates towards the player; without it they are as fast as the machine
 //   --low    in a browser with too few decoders, which gets the low-resolution stream
-import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { PATIENCE, Stand, fail, limit, sleep } from './stand.mjs';
+import { PATIENCE, Stand, fail, limit, sleep, used } from './stand.mjs';
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
@@ -15,11 +14,6 @@ const { values: options, positionals } = parseArgs({
 const [program, tiles] = positionals;
 const stand = new Stand(program);
 
-/** Seconds of processor time of a process; the kernel counts in hundredths. */
-const used = (pid) => {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ');
-  return (Number(fields[11]) + Number(fields[12])) / 100;
-};
 const data = (page) => page.locator('main').evaluate((main) => ({ ...main.dataset }));
 const facts = (page) => page.locator('dl').first().evaluate((list) => Object.fromEntries([...list.children].map((one) => [one.firstChild.textContent, one.lastChild.textContent])));
 const playing = () => stand.status().find((one) => one.role === 'stream play');

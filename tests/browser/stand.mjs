@@ -1,7 +1,7 @@
 // What the tests of the program's pages share: two radios in a network namespace of its own, running programs with their keys, and
 // a browser that records what it asks for and complains about.
 import { execFileSync, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -15,6 +15,12 @@ export const fail = (words) => {
 };
 export const ip = (...words) => execFileSync('ip', words);
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+
+/** Seconds of processor time of a process; the kernel counts in hundredths. */
+export const used = (pid) => {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ');
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+};
 
 /** Limits what comes to the radios' addresses, Mbit/s; the page's own traffic is on loopback, too, and is not limited. */
 export function limit(rates) {

@@ -105,12 +105,6 @@ impl SubflowView {
         (self.least_delay + time_for(rate, bytes)).max(time_for(rate, self.in_flight + bytes))
     }
 
-    /// What it could carry, although the application may send less: the rate over a second or, if that is more, what its congestion
-    /// window allows.
-    pub(crate) fn possible_rate(&self) -> Option<Bitrate> {
-        self.long_rate.max(Bitrate::of(DataSize::from_bytes(self.cwnd), self.srtt))
-    }
-
     /// A time by the recent rate. If that is over [`LONG_ARRIVAL`], the time by the rate over a second if that is less, but at
     /// least [`LONG_ARRIVAL`]. On a slow subflow a segment takes as long as the recent rate is averaged over, so that
     /// rate may be zero between two segments.
@@ -118,6 +112,16 @@ impl SubflowView {
         let recent = time(self.rate);
         if recent > LONG_ARRIVAL { recent.min(time(self.long_rate).max(LONG_ARRIVAL)) } else { recent }
     }
+}
+
+/// The rate of all subflows that are not silent: measured over a second or, if that is more because the application sent less, what
+/// their congestion windows allow.
+pub(crate) fn carried_rate(subflows: &[SubflowView]) -> Bitrate {
+    let rate = |subflow: &SubflowView| {
+        let window = Bitrate::of(DataSize::from_bytes(subflow.cwnd), subflow.srtt);
+        subflow.long_rate.max(window).map_or(0, Bitrate::as_bps)
+    };
+    Bitrate::from_bps(subflows.iter().filter(|subflow| !subflow.silent).map(rate).sum())
 }
 
 /// If a segment would take longer than this by the recent rate, the rate over a second counts.

@@ -346,10 +346,8 @@ enum Doubt {
     /// Its connections were refused while an application waits. Perhaps the server was started again; but anybody on the
     /// path can refuse a connection, so the session goes on.
     Refused,
-    /// It can open only a few streams more.
-    UsedUp,
-    /// Its server is ending. A load balancer may lead to another one.
-    Leaving,
+    /// It can open few streams more, or none: it gets a successor, for this reason.
+    Spent(&'static str),
 }
 
 impl Keeper {
@@ -401,16 +399,9 @@ impl Keeper {
                     }
                     None => drop(self.tell.send_replace(Link::Up(session.clone()))),
                 },
-                Doubt::UsedUp => {
-                    if let Some(successor) =
-                        self.succeed(session, "its stream numbers are nearly used up").await
-                    {
-                        return Some(successor);
-                    }
-                }
-                Doubt::Leaving => {
-                    tracing::info!("the session's server is ending; another session is opened");
-                    if let Some(successor) = self.succeed(session, "its server is ending").await {
+                Doubt::Spent(why) => {
+                    tracing::info!("another session is opened: {why}");
+                    if let Some(successor) = self.succeed(session, why).await {
                         return Some(successor);
                     }
                 }
@@ -426,7 +417,7 @@ impl Keeper {
             _ = session.closed() => return None,
         };
         if let Err(error) = &connected {
-            tracing::warn!("the session gets no successor although {why}: {error}");
+            tracing::warn!("no other session comes up, although {why}: {error}");
             self.pause(AGAIN.1).await;
         }
         connected.ok()
@@ -490,8 +481,9 @@ impl Keeper {
                 biased;
                 closed = &mut closed => return Doubt::Closed(closed),
                 () = session.refused(), if wanted => return Doubt::Refused,
-                () = session.used_up(numbers) => return Doubt::UsedUp,
-                () = session.leaving() => return Doubt::Leaving,
+                () = session.used_up(numbers) => return Doubt::Spent("the stream numbers of this one are nearly used up"),
+                // A load balancer may lead to another server.
+                () = session.leaving() => return Doubt::Spent("the server of this one is ending"),
                 changed = self.hurry.changed() => {
                     if changed.is_err() {
                         return Doubt::Closed(closed.await);

@@ -15,7 +15,7 @@ use tributary_types::{Bitrate, DataSeq, DataSize, Instant, SubflowId};
 use super::free::Free;
 use super::{
     Assignment, AssignmentKind, LONG_ARRIVAL, Load, Scheduler, SchedulerEvent, SegmentCopy, SubflowView,
-    WindowView,
+    WindowView, carried_rate,
 };
 
 /// A segment counts as late when it exceeds its carrier's delivery delay by this time, or by a quarter of that
@@ -28,8 +28,8 @@ const TAIL: u64 = 512 << 10;
 /// A path whose least delivery delay is shorter is a wire, which is not blocked for a moment. Near the end of the data its
 /// segments have the same patience as before: on a busy computer 2 ms are no delay, and copies cost both ends time.
 const NEAR: Duration = Duration::from_millis(1);
-/// Links are slow when all subflows together take longer than this for [`SEGMENT`]'s least bytes: below 4.4 Mbit/s. A copy then costs
-/// more time than it saves, because TCP has sent the lost packet again by then, and so would a lead of a few segments.
+/// Links are slow when all subflows together take longer than this for [`SEGMENT`]'s least bytes: below 4.4 Mbit/s. A copy then takes
+/// as long as a segment may be late elsewhere, and a lead of a few segments as long as a blockage.
 const SLOW_LINKS: Duration = LATE_FLOOR;
 /// They are slow when this has been so for this long: not while a connection begins or a radio fades.
 const SLOW_SINCE: Duration = Duration::from_secs(2);
@@ -110,9 +110,8 @@ impl Patience {
 
 /// Whether the subflows that deliver could together carry more than slow links do.
 fn are_fast(subflows: &[SubflowView]) -> bool {
-    let rates = subflows.iter().filter(|s| !s.silent).filter_map(SubflowView::possible_rate);
-    let together = Bitrate::from_bps(rates.map(Bitrate::as_bps).sum());
-    together.time_for(DataSize::from_bytes(SEGMENT.0)).is_some_and(|time| time <= SLOW_LINKS)
+    let time = carried_rate(subflows).time_for(DataSize::from_bytes(SEGMENT.0));
+    time.is_some_and(|time| time <= SLOW_LINKS)
 }
 
 /// What one decision depends on, the same for every subflow that it may choose.

@@ -9,7 +9,7 @@ use super::{Life, ProtocolError, Session};
 use crate::event::Event;
 use crate::flow::{Datagram, FlowConfig, FlowStats, Form, SendDatagramError, Sent, Traffic, Verdict};
 use crate::receive::Segment;
-use crate::scheduler::SubflowView;
+use crate::scheduler::carried_rate;
 use crate::send::{FlowQueue, SendStream};
 use crate::wire::{Ecn, FIRST_FLOW, MAX_DATAGRAM, SegmentHead, SegmentKind, are_datagrams};
 
@@ -85,7 +85,7 @@ impl Session {
         if self.life != Life::Open {
             return Err(SendDatagramError::Closed);
         }
-        let (carried, possible) = (self.carried_rate(), self.possible_rate(now));
+        let (carried, possible) = (carried_rate(&self.views), self.possible_rate(now));
         let part = Bitrate::from_bps(carried.as_bps() / self.send.waiting_streams());
         // What subflows take at once is no queue: many datagrams may come together.
         let room: usize = self.views.iter().filter(|view| !view.silent).map(|view| view.room).sum();
@@ -153,13 +153,6 @@ impl Session {
         flow.treatment = flow.config.treat(flow.classifier.traffic());
         let priority = flow.treatment.priority;
         self.send.set_priority(id, priority);
-    }
-
-    /// The rate of all subflows that are not silent: measured over a second or, if that is more because the application sent less, what
-    /// their congestion windows allow.
-    fn carried_rate(&self) -> Bitrate {
-        let rate = |view: &SubflowView| view.possible_rate().map_or(0, Bitrate::as_bps);
-        Bitrate::from_bps(self.views.iter().filter(|view| !view.silent).map(rate).sum())
     }
 
     /// What all subflows that are not silent could carry.

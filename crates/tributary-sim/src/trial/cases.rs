@@ -175,7 +175,7 @@ fn disturbed_paths() -> Vec<Case> {
 }
 
 /// What Linux tests of MPTCP (`tools/testing/selftests/net/mptcp`): transfers over two paths at once take no longer than 111 % of
-/// the ideal time and 0.45 s (`simult_flows.sh`), in both directions; one end finishes long before the other, or abandons everything.
+/// the ideal time and 0.45 s (`simult_flows.sh`), in both directions; one end finishes long before the other, or abandons its stream.
 fn of_the_kernel() -> Vec<Case> {
     const ALL: u64 = 16 << 20;
     let two = |mbps: [u64; 2], rtt_ms: [u64; 2]| {
