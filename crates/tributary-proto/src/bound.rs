@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use tributary_types::Instant;
 
-/// A bound of which hardly anything has passed for this time is halved.
+/// A bound of which less than a quarter has passed in this time is halved. So it is kept while it is what passes in 16 s.
 const REST: Duration = Duration::from_secs(4);
 /// Traffic is steady once a bound was used up by a quarter so many times in a row, each time within the pace. A peer that
 /// fills what it was granted and then stops gets to two or three.
@@ -29,8 +29,11 @@ pub(crate) struct Bound {
     since: Instant,
     /// Turns in a row in which a quarter passed in time.
     in_time: u32,
-    /// When more than a little had last passed.
+    /// Bytes that had passed when a quarter was last through, or the bound was halved, and when that was.
+    used_from: u64,
     used_at: Instant,
+    /// Time in which the last quarter passed; `None` once it was taken.
+    quarter: Option<Duration>,
 }
 
 impl Bound {
@@ -38,7 +41,8 @@ impl Bound {
         let least = least.min(most);
         let limit = start.clamp(least, most);
         let zero = Instant::ZERO;
-        Self { limit, least, rest: limit, most, from: 0, since: zero, in_time: 0, used_at: zero }
+        let (from, since, in_time, used_from, used_at) = (0, zero, 0, 0, zero);
+        Self { limit, least, rest: limit, most, from, since, in_time, used_from, used_at, quarter: None }
     }
 
     /// Takes the number of bytes that have passed so far, and whether the bound was a limit (`wanted`). Returns a
@@ -51,15 +55,27 @@ impl Bound {
         }
         (self.from, self.since) = (passed, now);
         self.in_time = if in_time { self.in_time.saturating_add(1) } else { 0 };
-        if moved >= self.limit / 16 {
-            self.used_at = now;
-        } else {
-            while self.limit > self.rest && now >= self.used_at + REST {
-                self.used_at += REST;
-                self.limit = (self.limit / 2).max(self.rest);
-            }
-        }
+        self.rest(now, passed);
         self.wanted().filter(|_| in_time && wanted)
+    }
+
+    /// Lowers the bound for each time in which too little of it has passed. The pace plays no part: it follows the round
+    /// trip, and a reader of 1 MiB/s takes little in a few milliseconds whatever the bound.
+    fn rest(&mut self, now: Instant, passed: u64) {
+        if passed - self.used_from >= self.limit / 4 {
+            self.quarter = Some(now.saturating_since(self.used_at));
+            (self.used_from, self.used_at) = (passed, now);
+            return;
+        }
+        while self.limit > self.rest && now >= self.used_at + REST {
+            (self.used_from, self.used_at) = (passed, self.used_at + REST);
+            self.limit = (self.limit / 2).max(self.rest);
+        }
+    }
+
+    /// Time in which a quarter of the bound passed, however long; once for each quarter.
+    pub fn take_quarter(&mut self) -> Option<Duration> {
+        self.quarter.take()
     }
 
     /// Where the present count began.
@@ -125,12 +141,12 @@ mod tests {
         bound.limit = 16 * MIB;
         let mut passed = 0;
         for second in 1..100 {
-            // A sixteenth per second counts as use, but is no reason to grow.
+            // A quarter in 4 s is use, but no reason to grow.
             passed += MIB;
             assert_eq!(bound.observe(Instant::from_millis(second * 1000), passed, PACE, true), None);
         }
         assert_eq!(bound.limit, 16 * MIB);
-        bound.observe(Instant::from_millis(99_000 + 7999), passed, PACE, true);
+        bound.observe(Instant::from_millis(96_000 + 7999), passed, PACE, true);
         assert_eq!(bound.limit, 8 * MIB);
         bound.observe(Instant::from_millis(1_000_000), passed, PACE, true);
         assert_eq!(bound.limit, MIB, "and not below the least");

@@ -53,7 +53,7 @@ pub const MOST_CONNECTIONS: u32 = tributary_link::MAX_CONNECTIONS;
 pub const MOST_SUBFLOWS: u32 = tributary_link::MAX_SUBFLOWS;
 /// Version of the models. Increased with every change after which the same settings give a different run; the
 /// test of the golden hashes enforces this. Stores of finished runs compare it.
-pub const MODEL_VERSION: u32 = 19;
+pub const MODEL_VERSION: u32 = 20;
 /// The same without sessions, so that a change of the session leaves the runs of its rivals valid.
 const RIVALS_VERSION: u32 = 14;
 
@@ -99,9 +99,6 @@ pub struct Options {
     /// Limit on a session's bytes not yet given to a subflow, as time at the paths' total rate; `None`: only
     /// its send buffer limits it.
     pub unsent: Option<Duration>,
-    /// Most bytes that a session's receiver holds until the application reads them, at least 256 KiB; `None`: the
-    /// session's default, 64 MiB.
-    pub credit: Option<u64>,
     /// The kernel's TCP, also under MPTCP and sessions.
     pub tcp: TcpEra,
     /// Congestion control of a QUIC connection that carries the workloads in one flow of datagrams of the session; `None`: they
@@ -121,7 +118,6 @@ impl Default for Options {
             trace: false,
             window: None,
             unsent: None,
-            credit: None,
             tcp: TcpEra::default(),
             inner_quic: None,
             begin: Duration::ZERO,

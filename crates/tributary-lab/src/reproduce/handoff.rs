@@ -64,10 +64,6 @@ const BULK: Duration = Duration::from_secs(6);
 const BULK_CUT: (f64, f64) = (2.0 / 6.0, 4.0 / 6.0);
 /// Shorter silences are not recorded.
 const UNRECORDED_MS: f64 = 20.0;
-/// Maximum number of bytes that a session holds for the player: 6.4 s of the film. By default it holds 64 MiB, which
-/// is a minute of the film, so that no handoff would empty the buffer. MPTCP's receive buffer grows by the kernel's
-/// rule, in these networks to several megabytes.
-const CREDIT: u64 = 4 << 20;
 /// Payload of a full segment.
 const SEGMENT: f64 = 1448.0;
 
@@ -173,10 +169,7 @@ fn run(cell: &Cell, length: Duration, part: (f64, f64)) -> Result<SimRun, CellEr
     let network = network(cell, length, part)?;
     let transport = TransportName::find(cell.label("transport"), cell.scheduler(), &network.path_names())
         .map_err(failed)?;
-    let mut run =
-        SimRun::new(&network, &transport, cell.label("congestion"), &WorkloadSpec::Bulk { size: None });
-    run.options.credit = Some(CREDIT);
-    Ok(run)
+    Ok(SimRun::new(&network, &transport, cell.label("congestion"), &WorkloadSpec::Bulk { size: None }))
 }
 
 /// The longest silence around the handoff, in milliseconds, with a client that reads everything at once.

@@ -104,9 +104,6 @@ impl Blueprint<'_> {
         if let Some(window) = self.options.window {
             session.window = window;
         }
-        if let Some(credit) = self.options.credit {
-            session.receive_credit = credit;
-        }
         session.unsent = self.options.unsent;
         session.short_queues = self.options.unsent.is_some();
         session

@@ -11,7 +11,7 @@ use std::path::Path;
 use super::super::matrix::{Cell, CellError, failed};
 use super::super::runner::Experiment;
 use super::super::sample::Sample;
-use super::{CREDIT, CUT, Ending, Handoff, cut, described, ending, mbps, network};
+use super::{CUT, Ending, Handoff, cut, described, ending, mbps, network};
 use crate::audits;
 use crate::kernel;
 use crate::nginx::Nginx;
@@ -88,10 +88,7 @@ fn parts(cell: &Cell) -> Result<Parts, CellError> {
         );
     }
     let key = Key::generate().map_err(failed)?;
-    let mut config = config(&transport, cell.label("congestion"), key, &SessionSettings::default());
-    if let Some(common) = &mut config.common {
-        common.session.receive_credit = CREDIT;
-    }
+    let config = config(&transport, cell.label("congestion"), key, &SessionSettings::default());
     Ok(Parts { player, transport, config, scenario })
 }
 

@@ -233,3 +233,24 @@ fn a_reader_that_goes_on_after_a_long_rest_gets_everything() {
     }
     load.end();
 }
+
+#[test]
+fn a_steady_reader_that_is_slower_than_the_path_has_seconds_of_reserve() {
+    let mut load = Load::new(pair());
+    let slow = load.write(1, u64::MAX);
+    load.pair.slow.insert(slow, 100);
+    load.run(Duration::from_secs(10));
+    let reserve = |load: &Load| {
+        let stream = &load.pair.ends[0].receive[&slow];
+        Duration::from_secs_f64((stream.arrived() - stream.consumed) as f64 / 500e3)
+    };
+    let first = reserve(&load);
+    assert!((2.0..=8.0).contains(&first.as_secs_f64()), "{first:?} of its reading");
+    // A reader of a fifth of that rate has no more than 16 s, after the window has fallen for some times.
+    load.pair.slow.insert(slow, 20);
+    load.run(Duration::from_secs(60));
+    let window = load.pair.ends[0].receive[&slow].window.limit;
+    assert!(window <= 1600 << 10, "{window}");
+    load.pair.slow.clear();
+    load.end();
+}
