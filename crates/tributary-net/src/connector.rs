@@ -20,13 +20,20 @@ use tributary_types::{Instant, PathId, SubflowId};
 
 use crate::config::{Common, PathConfig};
 use crate::dial::{Reached, dial};
-use crate::handshake::{Channel, Credentials, Established, HandshakeError, Tls, join, open_session, protect};
+use crate::handshake::{
+    Channel, Credentials, Established, HandshakeError, Tls, join, open_session, protect, random,
+};
 use crate::shared::Command;
 use crate::sockopt;
 use direct::Direct;
 
 /// After this time without an answer from the server's address, a message is logged.
 const QUIET: Duration = Duration::from_millis(700);
+/// Longest wait before a path that was led to another instance is dialled again.
+///
+/// Random, because a load balancer that takes turns leads clients that ask in step to the same wrong instance each time: three
+/// clients that ask once a second, of three instances.
+const OUT_OF_STEP: Duration = Duration::from_millis(255);
 
 /// An attempt's connection, or the task that works on it.
 enum Attempt {
@@ -55,6 +62,8 @@ pub(crate) struct Connector {
     /// Attempts at the instance's own address.
     direct: Direct,
     pub(crate) handshakes: Handshakes,
+    /// Paths whose last attempt was led to another instance of the server.
+    astray: BTreeSet<PathId>,
     /// Paths that are connected with small segments.
     small: BTreeSet<PathId>,
     attempts: HashMap<SubflowId, (PathId, Attempt)>,
@@ -77,6 +86,7 @@ impl Connector {
             credentials: None,
             direct: Direct::default(),
             handshakes: Handshakes::new(true),
+            astray: BTreeSet::new(),
             small: BTreeSet::new(),
             attempts: HashMap::new(),
             error: None,
@@ -97,6 +107,7 @@ impl Connector {
             Event::SmallSegments { path, small: false } => drop(self.small.remove(&path)),
             Event::PathRemoved { path } => {
                 self.small.remove(&path);
+                self.astray.remove(&path);
                 self.direct.forget(path);
                 self.paths.remove(&path);
             }
@@ -184,6 +195,10 @@ impl Connector {
             // The server's own answers, but that it is another instance, say that the address is right.
             let is_right = matches!(failure, Failure::TurnedDown | Failure::UnknownSession);
             self.direct.ended(now, (id, path), is_right);
+            match failure {
+                Failure::OtherInstance => drop(self.astray.insert(path)),
+                _ => drop(self.astray.remove(&path)),
+            }
         }
         self.error = Some(error);
         self.handshakes.handle(now, session, id, Progress::Failed(failure));
@@ -224,8 +239,10 @@ impl Connector {
         let joins = self.credentials.as_ref().map(|known| known.tag);
         let own = self.direct.address(now, path).cloned();
         let segment = self.small.contains(&path).then_some(SMALL_SEGMENT);
+        let wait = if self.astray.contains(&path) { out_of_step() } else { Duration::ZERO };
         let task = tokio::spawn(async move {
             let ready = async {
+                tokio::time::sleep(wait).await;
                 let dialling = dial(own.as_ref(), &config, (&common, segment));
                 let mut dialling = std::pin::pin!(dialling);
                 let (stream, reached) = match tokio::time::timeout(QUIET, &mut dialling).await {
@@ -291,6 +308,11 @@ impl Connector {
         }
         true
     }
+}
+
+/// A random wait.
+fn out_of_step() -> Duration {
+    random().map_or(Duration::ZERO, |[share]| OUT_OF_STEP * u32::from(share) / u32::from(u8::MAX))
 }
 
 impl Drop for Connector {

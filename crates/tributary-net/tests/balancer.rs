@@ -175,6 +175,23 @@ async fn all_subflows_of_a_session_reach_the_same_instance() {
     .await;
 }
 
+/// In step with each other, three clients whose paths are led to a wrong instance would be led there again and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_do_not_keep_each_other_from_their_instances() {
+    in_time(async {
+        let instances = [instance(0).await, instance(1).await, instance(2).await];
+        let (_balancer, address) = Balancer::start(&instances).await;
+        let mut clients = JoinSet::new();
+        for _ in 0..9 {
+            clients.spawn(connected(address));
+        }
+        for session in clients.join_all().await {
+            has_both_paths(&session).await;
+        }
+    })
+    .await;
+}
+
 /// The balancer leads to another instance only, so by it alone the session would end.
 #[tokio::test(flavor = "multi_thread")]
 async fn subflows_that_join_go_to_the_address_of_their_instance() {
