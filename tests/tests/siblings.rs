@@ -175,7 +175,7 @@ async fn sessions() {
     common.congestion = Some(loaded.0.clone());
     common.session.scheduler = "round-robin".to_owned();
     let addresses = vec!["127.0.0.1:0".parse().unwrap()];
-    let config = ListenConfig { addresses, common: common.clone(), limits: tributary_net::Limits::default() };
+    let config = ListenConfig::new(addresses, common.clone());
     let mut listener = Listener::bind(config).await.unwrap();
 
     let one = busy(&mut listener, &common).await;

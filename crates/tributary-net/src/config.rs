@@ -1,5 +1,6 @@
 //! Settings of sessions: key, paths, limits. Values are checked where they are used.
 
+mod own_address;
 mod siblings;
 
 use std::net::{IpAddr, SocketAddr};
@@ -71,6 +72,7 @@ impl Common {
 /// Least time of [`Common::waiting`].
 const LEAST_WAIT: Duration = Duration::from_secs(3);
 
+pub use own_address::{OwnAddress, OwnAddressError};
 pub use siblings::{MarkError, Siblings};
 
 /// Limits of a server.
@@ -118,6 +120,9 @@ impl Default for Limits {
 pub struct ListenConfig {
     /// Addresses to listen on; a client may reach the same session through any of them.
     pub addresses: Vec<SocketAddr>,
+    /// Where clients reach this instance itself, if they get to `addresses` by a load balancer: they connect there for the
+    /// subflows that they start after the server's answer.
+    pub own: Option<OwnAddress>,
     /// Settings of its sessions.
     pub common: Common,
     /// Limits.
@@ -128,7 +133,7 @@ impl ListenConfig {
     /// Listens on these addresses with the default limits.
     #[must_use]
     pub fn new(addresses: Vec<SocketAddr>, common: Common) -> Self {
-        Self { addresses, common, limits: Limits::default() }
+        Self { addresses, own: None, common, limits: Limits::default() }
     }
 }
 

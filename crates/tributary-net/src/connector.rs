@@ -4,6 +4,8 @@
 //! Each step of an attempt is a task that ends with a [`Command`] to the driver. Not here: which attempt opens the
 //! session, when an attempt is abandoned, and when a path is tried again.
 
+mod direct;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -17,13 +19,21 @@ use tributary_proto::{Event, Session};
 use tributary_types::{Instant, PathId, SubflowId};
 
 use crate::config::{Common, PathConfig};
-use crate::dial::dial;
-use crate::handshake::{Channel, Credentials, Established, HandshakeError, Tls, join, open_session, protect};
+use crate::dial::{Reached, dial};
+use crate::handshake::{
+    Channel, Credentials, Established, HandshakeError, Tls, join, open_session, protect, random,
+};
 use crate::shared::Command;
 use crate::sockopt;
+use direct::Direct;
 
 /// After this time without an answer from the server's address, a message is logged.
 const QUIET: Duration = Duration::from_millis(700);
+/// Longest wait before a path that was led to another instance is dialled again.
+///
+/// Random, because a load balancer that takes turns leads clients that ask in step to the same wrong instance each time: three
+/// clients that ask once a second, of three instances.
+const OUT_OF_STEP: Duration = Duration::from_millis(255);
 
 /// An attempt's connection, or the task that works on it.
 enum Attempt {
@@ -49,7 +59,11 @@ pub(crate) struct Connector {
     common: Arc<Common>,
     tls: Tls<ClientConfig>,
     credentials: Option<Credentials>,
+    /// Attempts at the instance's own address.
+    direct: Direct,
     pub(crate) handshakes: Handshakes,
+    /// Paths whose last attempt was led to another instance of the server.
+    astray: BTreeSet<PathId>,
     /// Paths that are connected with small segments.
     small: BTreeSet<PathId>,
     attempts: HashMap<SubflowId, (PathId, Attempt)>,
@@ -70,7 +84,9 @@ impl Connector {
             common: Arc::new(common),
             tls,
             credentials: None,
+            direct: Direct::default(),
             handshakes: Handshakes::new(true),
+            astray: BTreeSet::new(),
             small: BTreeSet::new(),
             attempts: HashMap::new(),
             error: None,
@@ -91,13 +107,27 @@ impl Connector {
             Event::SmallSegments { path, small: false } => drop(self.small.remove(&path)),
             Event::PathRemoved { path } => {
                 self.small.remove(&path);
+                self.astray.remove(&path);
+                self.direct.forget(path);
                 self.paths.remove(&path);
             }
             _ => {}
         }
     }
 
-    pub(crate) fn connected(&mut self, now: Instant, session: &mut Session, id: SubflowId) {
+    pub(crate) fn connected(
+        &mut self,
+        now: Instant,
+        session: &mut Session,
+        (id, reached): (SubflowId, Reached),
+    ) {
+        if let Some(path) = self.path(id) {
+            match reached {
+                Reached::Own => self.direct.connected(id),
+                Reached::Path { in_vain: true } => self.direct.fail(now, path),
+                Reached::Path { in_vain: false } => {}
+            }
+        }
         self.handshakes.handle(now, session, id, Progress::Connected);
     }
 
@@ -144,6 +174,10 @@ impl Connector {
         id: SubflowId,
         credentials: Credentials,
     ) {
+        if let Some(address) = &credentials.address {
+            tracing::debug!(%address, "further subflows go to the instance that has the session");
+        }
+        self.direct.set(credentials.address.as_ref());
         self.credentials = Some(credentials);
         self.handshakes.handle(now, session, id, Progress::Accepted);
     }
@@ -157,6 +191,15 @@ impl Connector {
         error: HandshakeError,
     ) {
         let failure = error.failure();
+        if let Some(path) = self.path(id) {
+            // The server's own answers, but that it is another instance, say that the address is right.
+            let is_right = matches!(failure, Failure::TurnedDown | Failure::UnknownSession);
+            self.direct.ended(now, (id, path), is_right);
+            match failure {
+                Failure::OtherInstance => drop(self.astray.insert(path)),
+                _ => drop(self.astray.remove(&path)),
+            }
+        }
         self.error = Some(error);
         self.handshakes.handle(now, session, id, Progress::Failed(failure));
     }
@@ -164,12 +207,13 @@ impl Connector {
     // ---- output
 
     /// Carries out a decision; returns what is left of it for the driver.
-    pub(crate) fn carry_out(&mut self, action: Action) -> Option<Outcome> {
+    pub(crate) fn carry_out(&mut self, now: Instant, action: Action) -> Option<Outcome> {
         match action {
-            Action::Dial { path, subflow } => self.dial(path, subflow),
+            Action::Dial { path, subflow } => self.dial(now, path, subflow),
             Action::Introduce { subflow, opens } => self.introduce(subflow, opens),
             Action::Admit { subflow, .. } => {
-                if let Some((_, Attempt::Introduced(established))) = self.attempts.remove(&subflow) {
+                if let Some((path, Attempt::Introduced(established))) = self.attempts.remove(&subflow) {
+                    self.direct.ended(now, (subflow, path), true);
                     return Some(Outcome::Admit(established));
                 }
             }
@@ -178,6 +222,9 @@ impl Connector {
                 return Some(Outcome::Failed(path, said.unwrap_or(HandshakeError::Timeout)));
             }
             Action::Drop { subflow, abort } => {
+                if let Some(path) = self.path(subflow) {
+                    self.direct.ended(now, (subflow, path), false);
+                }
                 if !self.drop_attempt(subflow, abort) {
                     return Some(Outcome::Drop(subflow, abort));
                 }
@@ -186,22 +233,26 @@ impl Connector {
         None
     }
 
-    fn dial(&mut self, path: PathId, id: SubflowId) {
+    fn dial(&mut self, now: Instant, path: PathId, id: SubflowId) {
         let Some(config) = self.paths.get(&path).cloned() else { return };
         let (common, tls, commands) = (self.common.clone(), self.tls.clone(), self.commands.clone());
         let joins = self.credentials.as_ref().map(|known| known.tag);
+        let own = self.direct.address(now, path).cloned();
         let segment = self.small.contains(&path).then_some(SMALL_SEGMENT);
+        let wait = if self.astray.contains(&path) { out_of_step() } else { Duration::ZERO };
         let task = tokio::spawn(async move {
             let ready = async {
-                let mut dialling = std::pin::pin!(dial(&config, &common, segment));
-                let stream = match tokio::time::timeout(QUIET, &mut dialling).await {
+                tokio::time::sleep(wait).await;
+                let dialling = dial(own.as_ref(), &config, (&common, segment));
+                let mut dialling = std::pin::pin!(dialling);
+                let (stream, reached) = match tokio::time::timeout(QUIET, &mut dialling).await {
                     Ok(outcome) => outcome?,
                     Err(_) => {
                         let _ = commands.send(Command::Quiet(id));
                         dialling.await?
                     }
                 };
-                let _ = commands.send(Command::Connected(id));
+                let _ = commands.send(Command::Connected(id, reached));
                 protect(stream, &tls, &common, joins).await
             };
             let ready = ready.await;
@@ -257,6 +308,11 @@ impl Connector {
         }
         true
     }
+}
+
+/// A random wait.
+fn out_of_step() -> Duration {
+    random().map_or(Duration::ZERO, |[share]| OUT_OF_STEP * u32::from(share) / u32::from(u8::MAX))
 }
 
 impl Drop for Connector {

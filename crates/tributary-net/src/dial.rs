@@ -22,6 +22,8 @@ use crate::{reach, sockopt};
 
 /// Wait before the next address is tried in parallel (RFC 8305 §8, Connection Attempt Delay).
 const NEXT_ADDRESS: Duration = Duration::from_millis(250);
+/// Time to resolve an instance's own address: the path's server is at hand, too.
+const RESOLVE_OWN: Duration = Duration::from_millis(500);
 /// Maximum number of addresses of a name that are tried.
 const MOST_ADDRESSES: usize = 8;
 
@@ -68,17 +70,42 @@ pub(crate) fn in_turn(addresses: impl Iterator<Item = SocketAddr>) -> Vec<Socket
     order
 }
 
-/// Connects the TCP connection of a path. `segment` limits the payload of TCP segments in both directions.
+/// Where an attempt's connection leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reached {
+    /// To the address that the server gave for the instance.
+    Own,
+    /// To the server of the path. `in_vain`: the instance's own address was tried, too.
+    Path { in_vain: bool },
+}
+
+/// Connects the TCP connection of a path: to the instance's own address if it is known and answers, else to the path's server.
+/// `segment` limits the payload of TCP segments in both directions.
 pub(crate) async fn dial(
+    own: Option<&ServerAddress>,
     path: &PathConfig,
-    common: &Arc<Common>,
-    segment: Option<u32>,
-) -> Result<TcpStream, HandshakeError> {
+    (common, segment): (&Arc<Common>, Option<u32>),
+) -> Result<(TcpStream, Reached), HandshakeError> {
     let failed = |error| HandshakeError::Connect { path: path.to_string(), error };
-    let addresses = path.resolve().await.map_err(failed)?;
+    let resolve_own = async {
+        let path = PathConfig { server: own?.clone(), ..path.clone() };
+        tokio::time::timeout(RESOLVE_OWN, path.resolve()).await.ok()?.ok()
+    };
+    let (first, of_path) = tokio::join!(resolve_own, path.resolve());
+    let first = first.unwrap_or_default();
+    let of_path = match of_path {
+        Err(error) if first.is_empty() => return Err(failed(error)),
+        of_path => of_path.unwrap_or_default(),
+    };
+    let rest = of_path.into_iter().filter(|address| !first.contains(address));
+    let addresses = first.iter().copied().chain(rest).collect();
     let outcome = race(addresses, |address| {
         let (path, common) = (path.clone(), common.clone());
-        async move { connect(&path, address, (common.as_ref(), segment)).await }
+        let reached = match first.contains(&address) {
+            true => Reached::Own,
+            false => Reached::Path { in_vain: own.is_some() },
+        };
+        async move { connect(&path, address, (common.as_ref(), segment)).await.map(|stream| (stream, reached)) }
     });
     outcome.await.unwrap_or(Err(HandshakeError::Timeout))
 }

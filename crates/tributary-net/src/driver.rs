@@ -230,7 +230,9 @@ impl Driver {
                     self.path_failed(state, now, path, HandshakeError::Timeout);
                 }
             }
-            (Command::Connected(id), Some(connector)) => connector.connected(now, session, id),
+            (Command::Connected(id, reached), Some(connector)) => {
+                connector.connected(now, session, (id, reached));
+            }
             (Command::Hurry(hurry), Some(connector)) => connector.hurry(now, session, hurry),
             (Command::Ready(id, channel), Some(connector)) => connector.ready(now, session, id, channel),
             (Command::Introduced(established), Some(connector)) => {
@@ -280,7 +282,7 @@ impl Driver {
     }
 
     fn carry_out(&mut self, state: &mut State, now: Instant, action: Action) {
-        match self.connector.as_mut().and_then(|connector| connector.carry_out(action)) {
+        match self.connector.as_mut().and_then(|connector| connector.carry_out(now, action)) {
             Some(Outcome::Admit(established)) => self.admit(state, now, *established),
             Some(Outcome::Drop(subflow, abort)) => {
                 self.actions.push(Event::CloseSubflow { subflow, abort });

@@ -12,8 +12,9 @@ use rustls::crypto::cipher::{AeadKey, Iv};
 use tributary_types::{PathId, SubflowId};
 
 use crate::clients;
+use crate::config::OwnAddress;
 use crate::hello::{
-    Answer, Auth, BINDING_LENGTH, Binding, HELLO_LENGTH, Hello, Intent, Mode, REPLY_LENGTH, SessionSecret,
+    Answer, Auth, BINDING_LENGTH, Binding, HELLO_LENGTH, Hello, Intent, Mode, Reply, SessionSecret,
     SessionTag,
 };
 use crate::identity::PrivateKey;
@@ -89,7 +90,8 @@ fn sealed_ticket(bytes: &[u8]) {
 }
 
 fn introduced(intent: Intent) -> Hello {
-    Hello { intent, path: PathId(3), subflow: SubflowId(77), metered: true, nonce: [9; 16] }
+    let (path, subflow) = (PathId(3), SubflowId(77));
+    Hello { intent, path, subflow, metered: true, takes_address: true, nonce: [9; 16] }
 }
 
 fn hello(mode: Mode, bytes: &[u8]) {
@@ -112,12 +114,14 @@ fn reply(mode: Mode, bytes: &[u8]) {
     let binding = Binding { mode, bytes: [2; BINDING_LENGTH] };
     let auth = Auth::opening(&key(), &binding);
     let hello = auth.seal_hello(&introduced(Intent::New));
-    let mut sent = auth.seal_reply(&hello, Answer::Accepted, &SESSION);
-    let is_true = change(&mut sent, bytes);
-    assert_eq!(auth.open_reply(&hello, &sent).ok(), is_true.then_some((Answer::Accepted, SESSION)));
-    if let Some(raw) = bytes.first_chunk::<REPLY_LENGTH>() {
-        assert!(auth.open_reply(&hello, raw).is_err());
+    let address = "203.0.113.5:7000".parse().ok();
+    for told in [None, address].map(|address| Reply { answer: Answer::Accepted, session: SESSION, address }) {
+        let mut sent = auth.seal_reply_with(&hello, &told);
+        let is_true = change(&mut sent, bytes);
+        assert_eq!(auth.open_reply(&hello, &sent).ok(), is_true.then_some(told));
     }
+    assert!(auth.open_reply(&hello, bytes).is_err());
+    let _ = core::str::from_utf8(bytes).map(str::parse::<OwnAddress>);
 }
 
 /// Records that were changed on the way are refused; what is opened before is the beginning of what was sealed, in pieces of any size.

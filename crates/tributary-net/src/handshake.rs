@@ -18,10 +18,10 @@ use tokio::net::TcpStream;
 use tributary_proto::handshakes::{Failure, Introduction};
 use tributary_types::{PathId, SubflowId};
 
-use crate::config::Common;
+use crate::config::{Common, OwnAddress};
 use crate::hello::{
     Answer, Auth, BINDING_LENGTH, Binding, HELLO_LENGTH, Hello, HelloError, Intent, LAST_UNNAMED, Mode, Peer,
-    REPLY_LENGTH, Refusal, START, SessionSecret, SessionTag, check_start,
+    REPLY_LENGTH, Refusal, Reply, START, SessionSecret, SessionTag, check_start,
 };
 use crate::identity::PublicKey;
 use crate::key::Key;
@@ -163,14 +163,15 @@ pub(crate) struct AwaitedReply {
 
 impl AwaitedReply {
     /// Checks the reply and returns what it tells the client.
-    pub(crate) fn check(&self, reply: &[u8; REPLY_LENGTH]) -> Result<Credentials, HandshakeError> {
+    pub(crate) fn check(&self, reply: &[u8]) -> Result<Credentials, HandshakeError> {
         let auth = Auth::opening(&self.key, &self.binding);
-        match auth.open_reply(&self.bytes, reply)? {
-            (Answer::Refused(refusal), _) => Err(refusal.into()),
-            (Answer::UnknownSession, _) => Err(HandshakeError::UnknownSession),
-            (Answer::Accepted, tag) => {
+        let Reply { answer, session: tag, address } = auth.open_reply(&self.bytes, reply)?;
+        match answer {
+            Answer::Refused(refusal) => Err(refusal.into()),
+            Answer::UnknownSession => Err(HandshakeError::UnknownSession),
+            Answer::Accepted => {
                 let secret = SessionSecret::derive(&self.key, &self.binding, &self.hello, &tag);
-                Ok(Credentials { tag, secret })
+                Ok(Credentials { tag, secret, address })
             }
         }
     }
@@ -181,6 +182,8 @@ impl AwaitedReply {
 pub(crate) struct Credentials {
     pub tag: SessionTag,
     pub secret: SessionSecret,
+    /// Where the instance that has the session can be reached itself.
+    pub address: Option<OwnAddress>,
 }
 
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], HandshakeError> {
@@ -416,7 +419,7 @@ impl Channel {
 
 fn hello(intent: Intent, introduction: Introduction) -> Result<Hello, HandshakeError> {
     let Introduction { path, subflow, metered } = introduction;
-    Ok(Hello { intent, path, subflow, metered, nonce: random()? })
+    Ok(Hello { intent, path, subflow, metered, takes_address: true, nonce: random()? })
 }
 
 /// Client: sends the hello that opens a session. Frames may follow it at once.
@@ -444,7 +447,7 @@ pub(crate) async fn join(
     let bytes: [u8; HELLO_LENGTH] = auth.seal_hello(&hello);
     channel.send(&bytes).await?;
     let reply: [u8; REPLY_LENGTH] = channel.receive().await?;
-    match auth.open_reply(&bytes, &reply)?.0 {
+    match auth.open_reply(&bytes, &reply)?.answer {
         Answer::Accepted => Ok(()),
         Answer::Refused(refusal) => Err(refusal.into()),
         Answer::UnknownSession => Err(HandshakeError::UnknownSession),

@@ -13,6 +13,7 @@ use thiserror::Error;
 use tributary_proto::handshakes::Introduction;
 use tributary_types::{PathId, SubflowId};
 
+use crate::config::OwnAddress;
 use crate::identity::PublicKey;
 use crate::key::Key;
 
@@ -27,14 +28,19 @@ pub(crate) const LAST_UNNAMED: u8 = 4;
 pub(crate) const HELLO_LENGTH: usize = 112;
 /// Bytes of a client hello before its proof of the session and its MAC.
 const HELLO_FIELDS: usize = 48;
-/// Bytes of a server reply.
+/// Bytes of a server reply without an address.
 pub(crate) const REPLY_LENGTH: usize = 56;
+/// Bytes of a reply before its address and its MAC.
+const REPLY_FIELDS: usize = 24;
+/// Where a reply has the length of its address.
+const ADDRESS_LENGTH: usize = 6;
 /// Bytes of a binding: exporter output or challenge.
 pub(crate) const BINDING_LENGTH: usize = 32;
 const MAC_LENGTH: usize = 32;
 const KIND_NEW: u8 = 0;
 const KIND_JOIN: u8 = 1;
 const FLAG_METERED: u8 = 1;
+const FLAG_TAKES_ADDRESS: u8 = 2;
 const CODE_UNKNOWN_SESSION: u8 = 6;
 const CODE_OTHER_INSTANCE: u8 = 9;
 
@@ -82,6 +88,8 @@ pub(crate) struct Hello {
     pub subflow: SubflowId,
     /// The path's bytes cost money.
     pub metered: bool,
+    /// The client understands an address in the reply.
+    pub takes_address: bool,
     pub nonce: [u8; 16],
 }
 
@@ -92,6 +100,15 @@ pub(crate) enum Answer {
     Refused(Refusal),
     /// There is no such session: it has ended, or the server has been restarted.
     UnknownSession,
+}
+
+/// What a reply tells a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reply {
+    pub answer: Answer,
+    pub session: SessionTag,
+    /// Where the instance that has the session can be reached itself, past a load balancer.
+    pub address: Option<OwnAddress>,
 }
 
 /// Why a server refuses a connection. Sent only to clients that have proved their key.
@@ -323,35 +340,44 @@ impl<'a> Auth<'a> {
         }
     }
 
-    /// Server: the bytes of a reply to `hello`.
+    /// Server: the bytes of a reply to `hello`, without an address.
     pub(crate) fn seal_reply(
         &self,
         hello: &[u8; HELLO_LENGTH],
         answer: Answer,
         session: &SessionTag,
-    ) -> [u8; REPLY_LENGTH] {
-        let mut out = [0; REPLY_LENGTH];
+    ) -> Vec<u8> {
+        self.seal_reply_with(hello, &Reply { answer, session: *session, address: None })
+    }
+
+    /// Server: the bytes of a reply to `hello`.
+    pub(crate) fn seal_reply_with(&self, hello: &[u8; HELLO_LENGTH], reply: &Reply) -> Vec<u8> {
+        let mut out = vec![0; REPLY_FIELDS];
         out[..4].copy_from_slice(&MAGIC);
         out[4] = VERSION;
-        out[5] = match answer {
+        out[5] = match reply.answer {
             Answer::Accepted => 0,
             Answer::Refused(refusal) => refusal.code(),
             Answer::UnknownSession => CODE_UNKNOWN_SESSION,
         };
-        out[8..24].copy_from_slice(session);
-        let mac = hmac::sign(self.reply_secret(out[5]), &self.context(b"server", [hello, &out[..24]]));
-        out[24..].copy_from_slice(mac.as_ref());
+        out[8..24].copy_from_slice(&reply.session);
+        if let Some(address) = &reply.address {
+            let address = address.to_string();
+            out[ADDRESS_LENGTH] = u8::try_from(address.len()).expect("longer addresses are refused");
+            out.extend_from_slice(address.as_bytes());
+        }
+        let mac = hmac::sign(self.reply_secret(out[5]), &self.context(b"server", [hello, &out]));
+        out.extend_from_slice(mac.as_ref());
         out
     }
 
     /// Client: checks a reply to `hello`.
-    pub(crate) fn open_reply(
-        &self,
-        hello: &[u8; HELLO_LENGTH],
-        bytes: &[u8; REPLY_LENGTH],
-    ) -> Result<(Answer, SessionTag), HelloError> {
+    pub(crate) fn open_reply(&self, hello: &[u8; HELLO_LENGTH], bytes: &[u8]) -> Result<Reply, HelloError> {
+        if bytes.len() != reply_length(bytes) {
+            return Err(HelloError::Garbage);
+        }
         check_start(bytes, Peer::Server)?;
-        let (body, mac) = bytes.split_at(24);
+        let (body, mac) = bytes.split_at(bytes.len() - MAC_LENGTH);
         hmac::verify(self.reply_secret(body[5]), &self.context(b"server", [hello, body]), mac)
             .map_err(|_| HelloError::WrongKey)?;
         let answer = match body[5] {
@@ -368,8 +394,23 @@ impl<'a> Auth<'a> {
             code => Answer::Refused(Refusal::Other(code)),
         };
         let mut session = [0; 16];
-        session.copy_from_slice(&body[8..24]);
-        Ok((answer, session))
+        session.copy_from_slice(&body[8..REPLY_FIELDS]);
+        let address = match &body[REPLY_FIELDS..] {
+            [] => None,
+            text => {
+                let text = core::str::from_utf8(text).map_err(|_| HelloError::Garbage)?;
+                Some(text.parse().map_err(|_| HelloError::Garbage)?)
+            }
+        };
+        Ok(Reply { answer, session, address })
+    }
+}
+
+/// Bytes of the reply that begins with these, as far as they show it. Of another version's, only the beginning is known.
+pub(crate) fn reply_length(begin: &[u8]) -> usize {
+    match begin.get(4) {
+        Some(&VERSION) => REPLY_LENGTH + begin.get(ADDRESS_LENGTH).map_or(0, |length| usize::from(*length)),
+        _ => REPLY_LENGTH,
     }
 }
 
@@ -395,7 +436,8 @@ impl Hello {
         out[..4].copy_from_slice(&MAGIC);
         out[4] = VERSION;
         out[6] = self.path.0;
-        out[7] = if self.metered { FLAG_METERED } else { 0 };
+        out[7] |= if self.metered { FLAG_METERED } else { 0 };
+        out[7] |= if self.takes_address { FLAG_TAKES_ADDRESS } else { 0 };
         out[8..12].copy_from_slice(&self.subflow.0.to_be_bytes());
         match self.intent {
             Intent::New => out[5] = KIND_NEW,
@@ -418,104 +460,10 @@ impl Hello {
             _ => return Err(HelloError::Garbage),
         };
         let subflow = SubflowId(u32::from_be_bytes(std::array::from_fn(|i| bytes[8 + i])));
-        let metered = bytes[7] & FLAG_METERED != 0;
-        Ok(Self { intent, path: PathId(bytes[6]), subflow, metered, nonce: array(28) })
+        let [metered, takes_address] = [FLAG_METERED, FLAG_TAKES_ADDRESS].map(|flag| bytes[7] & flag != 0);
+        Ok(Self { intent, path: PathId(bytes[6]), subflow, metered, takes_address, nonce: array(28) })
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn hello(intent: Intent) -> Hello {
-        Hello { intent, path: PathId(3), subflow: SubflowId(77), metered: true, nonce: [9; 16] }
-    }
-
-    fn tls(byte: u8) -> Binding {
-        Binding { mode: Mode::Tls, bytes: [byte; BINDING_LENGTH] }
-    }
-
-    #[test]
-    fn messages_round_trip_and_every_bit_is_authenticated() {
-        let key = Key::from_bytes([1; 32]);
-        let binding = tls(2);
-        let session = SessionSecret::derive(&key, &tls(3), &hello(Intent::New), &[5; 16]);
-        let auth = Auth::joining(&key, &binding).of_session(&session);
-        let sent = auth.seal_hello(&hello(Intent::Join([5; 16])));
-        assert_eq!(Hello::decode(&sent).unwrap(), hello(Intent::Join([5; 16])));
-        auth.verify_hello(&sent).unwrap();
-        auth.verify_join(&sent).unwrap();
-        for bit in 0..HELLO_LENGTH * 8 {
-            let mut bad = sent;
-            bad[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(auth.verify_hello(&bad), Err(HelloError::WrongKey), "bit {bit}");
-        }
-        for answer in [Answer::Accepted, Answer::UnknownSession, Answer::Refused(Refusal::SubflowReused)] {
-            let reply = auth.seal_reply(&sent, answer, &[6; 16]);
-            assert_eq!(auth.open_reply(&sent, &reply).unwrap(), (answer, [6; 16]));
-            for bit in 0..REPLY_LENGTH * 8 {
-                let mut bad = reply;
-                bad[bit / 8] ^= 1 << (bit % 8);
-                assert!(auth.open_reply(&sent, &bad).is_err(), "{answer:?}, bit {bit}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_hello_is_invalid_for_another_connection_key_or_session() {
-        let (key, here, there) = (Key::from_bytes([1; 32]), tls(2), tls(3));
-        let sent = Auth::opening(&key, &here).seal_hello(&hello(Intent::New));
-        assert!(Auth::opening(&key, &there).verify_hello(&sent).is_err());
-        assert!(Auth::opening(&Key::from_bytes([4; 32]), &here).verify_hello(&sent).is_err());
-        assert!(Auth::joining(&key, &here).verify_hello(&sent).is_err());
-        let secret = SessionSecret::derive(&key, &here, &hello(Intent::New), &[5; 16]);
-        let other = SessionSecret::derive(&key, &here, &hello(Intent::New), &[6; 16]);
-        let joining = |binding| Auth::joining(&key, binding);
-        let join = joining(&there).of_session(&secret).seal_hello(&hello(Intent::Join([5; 16])));
-        joining(&there).of_session(&secret).verify_join(&join).unwrap();
-        assert!(joining(&there).of_session(&other).verify_join(&join).is_err());
-        assert!(joining(&here).of_session(&secret).verify_join(&join).is_err());
-        assert!(joining(&there).verify_join(&join).is_err());
-    }
-
-    /// An attacker in the middle chooses the challenge of a plaintext client: the exporter value of the attacker's
-    /// own TLS connection. The client's MAC over it must not be valid on that TLS connection.
-    #[test]
-    fn a_mac_of_one_mode_is_invalid_in_the_other() {
-        let key = Key::from_bytes([1; 32]);
-        let tls = tls(2);
-        let plaintext = Binding { mode: Mode::Plaintext, ..tls };
-        let sent = Auth::opening(&key, &plaintext).seal_hello(&hello(Intent::New));
-        Auth::opening(&key, &plaintext).verify_hello(&sent).unwrap();
-        assert_eq!(Auth::opening(&key, &tls).verify_hello(&sent), Err(HelloError::WrongKey));
-        let reply = Auth::opening(&key, &tls).seal_reply(&sent, Answer::Accepted, &[5; 16]);
-        assert!(Auth::opening(&key, &plaintext).open_reply(&sent, &reply).is_err());
-        let of = |binding| SessionSecret::derive(&key, binding, &hello(Intent::New), &[5; 16]);
-        let (in_tls, in_plaintext) = (of(&tls), of(&plaintext));
-        let joining = |session| Auth::joining(&key, &tls).of_session(session);
-        let join = joining(&in_plaintext).seal_hello(&hello(Intent::Join([5; 16])));
-        assert!(joining(&in_tls).verify_join(&join).is_err());
-    }
-
-    /// A restarted server has the key but not the session. It reports this, and only to peers with the key.
-    #[test]
-    fn an_unknown_session_is_reported_only_to_peers_that_know_the_key() {
-        let (key, binding) = (Key::from_bytes([1; 32]), tls(2));
-        let session = SessionSecret::derive(&key, &tls(3), &hello(Intent::New), &[5; 16]);
-        let client = Auth::joining(&key, &binding).of_session(&session);
-        let sent = client.seal_hello(&hello(Intent::Join([5; 16])));
-        let server = Auth::joining(&key, &binding);
-        let reply = server.seal_reply(&sent, Answer::UnknownSession, &[5; 16]);
-        assert_eq!(client.open_reply(&sent, &reply), Ok((Answer::UnknownSession, [5; 16])));
-        // So does another instance of the server.
-        let elsewhere = Answer::Refused(Refusal::OtherInstance);
-        let reply = server.seal_reply(&sent, elsewhere, &[5; 16]);
-        assert_eq!(client.open_reply(&sent, &reply), Ok((elsewhere, [5; 16])));
-        let forger = Key::from_bytes([7; 32]);
-        let forged = Auth::joining(&forger, &binding).seal_reply(&sent, Answer::UnknownSession, &[5; 16]);
-        assert_eq!(client.open_reply(&sent, &forged), Err(HelloError::WrongKey));
-        // The key alone is not enough to accept a join; that needs the session's secret.
-        let accepted = server.seal_reply(&sent, Answer::Accepted, &[5; 16]);
-        assert_eq!(client.open_reply(&sent, &accepted), Err(HelloError::WrongKey));
-    }
-}
+mod tests;

@@ -87,8 +87,8 @@ mod ticket;
 mod tls;
 
 pub use config::{
-    Common, ConnectConfig, Limits, ListenConfig, Local, MarkError, PathConfig, PathError, ServerAddress,
-    Siblings,
+    Common, ConnectConfig, Limits, ListenConfig, Local, MarkError, OwnAddress, OwnAddressError, PathConfig,
+    PathError, ServerAddress, Siblings,
 };
 #[cfg(feature = "script")]
 pub use driver::script;

@@ -23,11 +23,11 @@ use tributary_proto::handshakes::accept;
 use tributary_types::SubflowId;
 
 use crate::budget::Budget;
-use crate::config::{Common, Limits, ListenConfig};
+use crate::config::{Common, Limits, ListenConfig, OwnAddress};
 use crate::error::{ListenError, explained};
 use crate::handshake::{Channel, Established, HandshakeError, Tls, prepared_socket, protect_accepted};
 use crate::hello::{
-    Answer, Auth, HELLO_LENGTH, Hello, HelloError, Intent, REPLY_LENGTH, Refusal, SessionSecret, SessionTag,
+    Answer, Auth, HELLO_LENGTH, Hello, HelloError, Intent, Refusal, SessionSecret, SessionTag,
 };
 use crate::identity::PublicKey;
 use crate::places::Source;
@@ -69,6 +69,8 @@ struct Registry {
     tls: Tls<tls::Acceptor>,
     /// Its name is part of the identifiers of its sessions.
     instance: Instance,
+    /// Where clients reach it itself, for those that join.
+    own: Option<OwnAddress>,
     entries: Mutex<HashMap<SessionTag, Entry>>,
     fresh: mpsc::Sender<(Session, SocketAddr)>,
     /// Handshakes in progress.
@@ -172,6 +174,7 @@ impl Listener {
             budget: budget.clone(),
             tls,
             instance: Instance::here(&addresses),
+            own: config.own,
             entries: Mutex::default(),
             fresh,
             admission: Mutex::new(Admission::new(config.limits.half_open)),
@@ -444,11 +447,7 @@ fn refusal_of(error: OpenError) -> Refusal {
     }
 }
 
-async fn refuse(
-    mut channel: Channel,
-    reply: [u8; REPLY_LENGTH],
-    reason: HandshakeError,
-) -> Result<(), HandshakeError> {
+async fn refuse(mut channel: Channel, reply: Vec<u8>, reason: HandshakeError) -> Result<(), HandshakeError> {
     channel.send(&reply).await?;
     channel.let_go().await;
     Err(reason)

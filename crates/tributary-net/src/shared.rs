@@ -20,6 +20,7 @@ use tributary_types::{Instant, PathId, StreamId, SubflowId};
 use crate::budget::{Fairness, Share, Use};
 use crate::clients::Client;
 use crate::config::PathConfig;
+use crate::dial::Reached;
 use crate::error::SessionClosed;
 use crate::events::{SessionEvent, SessionEventKind};
 use crate::handshake::{Channel, Established, HandshakeError};
@@ -43,8 +44,8 @@ pub(crate) const CODE_REVOKED: u32 = 7;
 pub(crate) enum Command {
     /// Client: the server's address has not answered an attempt for a while.
     Quiet(SubflowId),
-    /// Client: the TCP connection of an attempt is up.
-    Connected(SubflowId),
+    /// Client: the TCP connection of an attempt is up, and where it leads.
+    Connected(SubflowId, Reached),
     /// Client: whether an application waits for the session.
     Hurry(bool),
     /// Client: the TLS handshake of an attempt is done.

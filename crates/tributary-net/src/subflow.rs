@@ -22,7 +22,7 @@ use tributary_proto::{SubflowInfo, Transmit};
 use tributary_types::{Bitrate, Instant, PathId, SubflowId};
 
 use crate::handshake::{AwaitedReply, Credentials, Established, HandshakeError, hung_up};
-use crate::hello::REPLY_LENGTH;
+use crate::hello::reply_length;
 use crate::sockopt::{self, TcpInfo};
 use crate::tls::record::{self, Opener, Sealer};
 
@@ -133,12 +133,17 @@ impl Subflow {
     /// Adds bytes to the reply. Returns the result of its check once the reply is complete.
     fn answered(&mut self, mut data: Bytes, fresh: bool) -> Option<Result<Credentials, HandshakeError>> {
         let reply = self.reply.as_mut()?;
-        let missing = REPLY_LENGTH - reply.bytes.len();
-        reply.bytes.extend_from_slice(&data.split_to(missing.min(data.len())));
-        let whole: [u8; REPLY_LENGTH] = reply.bytes.as_slice().try_into().ok()?;
+        // How long it is, its beginning says.
+        while reply.bytes.len() < reply_length(&reply.bytes) {
+            if data.is_empty() {
+                return None;
+            }
+            let missing = reply_length(&reply.bytes) - reply.bytes.len();
+            reply.bytes.extend_from_slice(&data.split_to(missing.min(data.len())));
+        }
         self.behind = (!data.is_empty()).then_some((data, fresh));
-        let Reply { awaited, .. } = self.reply.take()?;
-        Some(awaited.check(&whole))
+        let Reply { awaited, bytes } = self.reply.take()?;
+        Some(awaited.check(&bytes))
     }
 
     fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Input>> {

@@ -517,7 +517,8 @@ impl Acceptor {
             TransportName::Session { scheduler } => {
                 let common = config.session(scheduler)?;
                 let addresses = addresses.to_vec();
-                let listening = ListenConfig { addresses, common, limits: config.limits };
+                let listening =
+                    ListenConfig { limits: config.limits, ..ListenConfig::new(addresses, common) };
                 let listener = Listener::bind(listening).await?;
                 let addresses = listener.addresses().to_vec();
                 return Ok(Self { accepting: Accepting::Session(Box::new(listener)), addresses });

@@ -9,8 +9,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
+use tributary_net::clients::{Client, Clients};
 use tributary_net::proxy::{Drained, ForwardConfig, Forwarder, ServeConfig, Server};
-use tributary_net::{Common, ConnectConfig, Key, ListenConfig, Listener, PathState, Session, connect};
+use tributary_net::{
+    Common, ConnectConfig, Key, Keys, ListenConfig, Listener, OwnAddress, PathState, PrivateKey, Session,
+    connect,
+};
 use tributary_testing::{HANG, becomes, echo, in_time};
 
 /// Close code of a session that its server no longer has.
@@ -53,6 +57,16 @@ impl Balancer {
         self.open.lock().unwrap().iter().filter(|(to, _)| *to == instance).count()
     }
 
+    /// From now on it leads to this instance only.
+    fn lead_to(&self, instance: SocketAddr) {
+        *self.instances.lock().unwrap() = vec![instance];
+    }
+
+    /// Every connection breaks.
+    fn cut(&self) {
+        self.open.lock().unwrap().iter().for_each(|(_, relay)| relay.abort());
+    }
+
     /// An instance is gone, with its connections.
     fn kill(&self, instance: SocketAddr) {
         self.instances.lock().unwrap().retain(|other| *other != instance);
@@ -67,7 +81,13 @@ fn common() -> Common {
 
 /// An instance that sends back what arrives, each stream begun with its number.
 async fn instance(number: u8) -> SocketAddr {
-    let config = ListenConfig::new(vec!["127.0.0.1:0".parse().unwrap()], common());
+    instance_at(number, None, common()).await
+}
+
+/// The same, which tells clients an address of its own.
+async fn instance_at(number: u8, own: Option<SocketAddr>, common: Common) -> SocketAddr {
+    let own: Option<OwnAddress> = own.map(|own| own.to_string().parse().unwrap());
+    let config = ListenConfig { own, ..ListenConfig::new(vec!["127.0.0.1:0".parse().unwrap()], common) };
     let mut listener = Listener::bind(config).await.unwrap();
     let address = listener.addresses()[0];
     tokio::spawn(async move {
@@ -114,8 +134,12 @@ async fn exchange(tcp: &mut TcpStream, byte: u8) -> std::io::Result<()> {
 }
 
 async fn connected(server: SocketAddr) -> Session {
+    connected_as(server, common()).await
+}
+
+async fn connected_as(server: SocketAddr, common: Common) -> Session {
     let paths = [1, 2].map(|host| format!("127.0.0.{host}={server}").parse().unwrap()).to_vec();
-    connect(ConnectConfig { paths, common: common(), timeout: HANG }).await.unwrap()
+    connect(ConnectConfig { paths, common, timeout: HANG }).await.unwrap()
 }
 
 /// The number of the instance that has the session, after a transfer.
@@ -147,6 +171,109 @@ async fn all_subflows_of_a_session_reach_the_same_instance() {
         asked(&session).await;
         let led = instances.map(|instance| balancer.led_to(instance));
         assert!(led.iter().all(|led| *led > 0), "some attempt was led to another instance: {led:?}");
+    })
+    .await;
+}
+
+/// In step with each other, three clients whose paths are led to a wrong instance would be led there again and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_do_not_keep_each_other_from_their_instances() {
+    in_time(async {
+        let instances = [instance(0).await, instance(1).await, instance(2).await];
+        let (_balancer, address) = Balancer::start(&instances).await;
+        let mut clients = JoinSet::new();
+        for _ in 0..9 {
+            clients.spawn(connected(address));
+        }
+        for session in clients.join_all().await {
+            has_both_paths(&session).await;
+        }
+    })
+    .await;
+}
+
+/// The balancer leads to another instance only, so by it alone the session would end.
+#[tokio::test(flavor = "multi_thread")]
+async fn subflows_that_join_go_to_the_address_of_their_instance() {
+    in_time(async {
+        let (door, own) = Balancer::start(&[]).await;
+        let first = instance_at(0, Some(own), common()).await;
+        door.lead_to(first);
+        let (balancer, address) = Balancer::start(&[first]).await;
+        let session = connected(address).await;
+        has_both_paths(&session).await;
+        balancer.lead_to(instance(1).await);
+        balancer.cut();
+        becomes("both paths go to the instance itself", || door.led_to(first) >= 2).await;
+        has_both_paths(&session).await;
+        assert_eq!(asked(&session).await, 0);
+        // Both again, and once more by its own address.
+        let before = door.led_to(first);
+        door.cut();
+        becomes("both paths come back", || door.led_to(first) >= before + 2).await;
+        has_both_paths(&session).await;
+        assert_eq!(asked(&session).await, 0);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_where_nobody_listens_leaves_the_way_by_the_balancer() {
+    in_time(async {
+        // Bound and not listening.
+        let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let instances = [instance_at(0, Some(nobody), common()).await, instance(1).await];
+        let (balancer, address) = Balancer::start(&instances[..1]).await;
+        let session = connected(address).await;
+        has_both_paths(&session).await;
+        *balancer.instances.lock().unwrap() = instances.to_vec();
+        let before = balancer.led_to(instances[0]);
+        balancer.cut();
+        becomes("both paths come back", || balancer.led_to(instances[0]) >= before + 2).await;
+        has_both_paths(&session).await;
+        assert_eq!(asked(&session).await, 0);
+    })
+    .await;
+}
+
+/// Keys of each end: the server's private key, and the client's settings.
+fn own_keys(server: u8) -> (Common, Common) {
+    let key = |seed| PrivateKey::from_seed([seed; 32]);
+    let clients = Clients::new([Client::new("laptop", key(2).public())]);
+    let of_server = Common::new(Keys::Server { own: key(server), clients });
+    (of_server, Common::new(Keys::Client { own: key(2), server: key(server).public() }))
+}
+
+/// Whoever listens there knows the client, and has another key than the server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_cannot_lead_a_client_to_an_address_with_another_key() {
+    in_time(async {
+        let shared = |byte| Common::new(Key::from_bytes([byte; 32]));
+        for (impostor, (server, client)) in [
+            (shared(7), (common(), common())),
+            (own_keys(9).0, own_keys(1)),
+            (own_keys(9).0, (common(), common())),
+        ] {
+            let config = ListenConfig::new(vec!["127.0.0.1:0".parse().unwrap()], impostor);
+            let mut impostor = Listener::bind(config).await.unwrap();
+            let there = impostor.addresses()[0];
+            let (door, own) = Balancer::start(&[there]).await;
+            let first = instance_at(0, Some(own), server).await;
+            let (balancer, address) = Balancer::start(&[first]).await;
+            let session = connected_as(address, client).await;
+            has_both_paths(&session).await;
+            let before = balancer.led_to(first);
+            balancer.cut();
+            becomes("it was tried", || door.led_to(there) > 0).await;
+            becomes("both paths come back", || balancer.led_to(first) >= before + 2).await;
+            has_both_paths(&session).await;
+            assert_eq!(asked(&session).await, 0);
+            tokio::select! {
+                biased;
+                _ = impostor.accept() => panic!("a session with another key"),
+                () = std::future::ready(()) => {}
+            }
+        }
     })
     .await;
 }

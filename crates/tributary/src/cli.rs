@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use tributary_cli::arguments::MemoryArguments;
 use tributary_cli::quantity;
-use tributary_net::Siblings;
 use tributary_net::proxy::{AllowRule, Entrance, Target};
+use tributary_net::{OwnAddress, Siblings};
 
 /// Arguments of both ends of the proxy.
 #[derive(Debug, Args)]
@@ -111,6 +111,12 @@ pub(crate) struct ServeArguments {
     /// Address to accept subflows on; repeatable
     #[arg(long, required = true, num_args = 1..)]
     pub(crate) listen: Vec<SocketAddr>,
+    /// Where clients reach this instance itself, if several stand behind a load balancer
+    ///
+    /// The server's answer carries it, and clients connect there for the subflows that they start after it. Where they cannot,
+    /// they go on by the load balancer.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) address: Option<OwnAddress>,
     /// Where to forward: HOST:PORT, or NAME=HOST:PORT for clients that select it with --listen ADDR=NAME; repeatable
     #[arg(long, required_unless_present_any = ["allow", "clients"], value_name = "[NAME=]HOST:PORT")]
     pub(crate) forward: Vec<Target>,

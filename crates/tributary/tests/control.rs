@@ -226,7 +226,7 @@ fn the_counters_of_a_client_stay_when_its_session_ends() {
 #[test]
 fn a_settings_file_is_checked_whole_before_anything_starts() {
     let world = World::new();
-    let settings = world.serve("drain = 5\n");
+    let settings = world.serve("drain = 5\naddress = \"one.example.org:7000\"\n");
     let checked = world.run(&["check", text(&settings)]);
     assert!(
         checked.status.success() && said(&checked).contains("valid settings of `serve`"),
@@ -240,6 +240,8 @@ fn a_settings_file_is_checked_whole_before_anything_starts() {
         ("priority = [\"7001=7\"]\nscheduler = \"fast\"", 7, "`scheduler`: "),
         ("priority = [\n  \"video=300\"]", 7, "priority `300` is not from 0 to 255"),
         ("metrics = \"0.0.0.0:9464\"", 6, "--metrics-remote"),
+        ("address = \"0.0.0.0:7000\"", 6, "clients cannot connect to that address"),
+        ("address = \"rack\"", 6, "expected HOST:PORT"),
         ("shared_key = \"k\"", 6, "cannot be together with"),
     ] {
         let settings = world.serve(more);

@@ -20,7 +20,7 @@ pub async fn listen(common: Common) -> Listener {
 
 pub async fn listen_with(common: Common, limits: Limits) -> Listener {
     let addresses = vec!["127.0.0.1:0".parse().unwrap()];
-    Listener::bind(ListenConfig { addresses, common, limits }).await.unwrap()
+    Listener::bind(ListenConfig { limits, ..ListenConfig::new(addresses, common) }).await.unwrap()
 }
 
 /// Paths from 127.0.0.2, 127.0.0.3 … to the server.

@@ -182,10 +182,7 @@ async fn plaintext_mode_needs_a_shared_key() {
     let address = "127.0.0.1:1".parse().unwrap();
     let error = connect(client(plaintext(of_client(2)), paths(1, address))).await.unwrap_err();
     assert!(error.is_fatal() && error.to_string().contains("--shared-key"), "{error}");
-    let config = tributary_net::ListenConfig {
-        addresses: vec!["127.0.0.1:0".parse().unwrap()],
-        common: plaintext(server(&Clients::new([]))),
-        limits: tributary_net::Limits::default(),
-    };
+    let addresses = vec!["127.0.0.1:0".parse().unwrap()];
+    let config = tributary_net::ListenConfig::new(addresses, plaintext(server(&Clients::new([]))));
     assert!(Listener::bind(config).await.unwrap_err().to_string().contains("--shared-key"));
 }

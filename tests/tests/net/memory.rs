@@ -169,7 +169,8 @@ async fn a_sessions_connections_take_half_of_the_shared_memory_and_give_it_back(
         // One session and 4 MiB to share: enough for a dozen connections, not for a hundred.
         let limits = Limits { memory: Limits::LEAST_MEMORY, ..Limits::default() };
         let common = settings(true);
-        let listen = ListenConfig { addresses: vec!["127.0.0.1:0".parse().unwrap()], common, limits };
+        let listen =
+            ListenConfig { limits, ..ListenConfig::new(vec!["127.0.0.1:0".parse().unwrap()], common) };
         let targets = vec![forward.parse().unwrap()];
         let server = Server::bind(ServeConfig::new(listen, targets)).await.unwrap();
         let connect = client(settings(true), paths(1, server.addresses()[0]));

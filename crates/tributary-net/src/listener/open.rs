@@ -15,7 +15,7 @@ use crate::budget::Use;
 use crate::clients::Client;
 use crate::driver::Driver;
 use crate::handshake::{Channel, HandshakeError, random};
-use crate::hello::{Answer, Auth, HELLO_LENGTH, Hello, Refusal, SessionSecret, SessionTag};
+use crate::hello::{Answer, Auth, HELLO_LENGTH, Hello, Refusal, Reply, SessionSecret, SessionTag};
 use crate::identity::PublicKey;
 use crate::places::Source;
 use crate::session::Session;
@@ -84,7 +84,8 @@ impl Registry {
         let session = Session::new(shared.clone());
         let mark = self.common.siblings.mark(self.common.congestion.as_deref());
         Driver::spawn(shared.clone(), commands, None, mark, Some(Box::new(registration)));
-        let reply = auth.seal_reply(bytes, Answer::Accepted, &tag);
+        let address = self.own.clone().filter(|_| hello.takes_address);
+        let reply = auth.seal_reply_with(bytes, &Reply { answer: Answer::Accepted, session: tag, address });
         self.hand_over(&shared, channel, hello, &reply).await?;
         let _ = self.fresh.send((session, from)).await;
         Ok(())

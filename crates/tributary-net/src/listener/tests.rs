@@ -10,7 +10,7 @@ use super::*;
 use crate::config::{Local, PathConfig};
 use crate::dial::dial;
 use crate::handshake::{Credentials, join, protect};
-use crate::hello::{Binding, Mode};
+use crate::hello::{Binding, Mode, REPLY_LENGTH};
 use crate::key::Key;
 
 fn common() -> Common {
@@ -26,11 +26,20 @@ async fn listener(common: Common) -> Listener {
 async fn channel(listener: &Listener, common: &Common) -> Channel {
     let path = PathConfig { local: Local::Any, server: listener.addresses()[0].into(), metered: false };
     let tls = if common.plaintext { Tls::Off } else { Tls::On(tls::client_config(&common.keys).unwrap()) };
-    protect(dial(&path, &Arc::new(common.clone()), None).await.unwrap(), &tls, common, None).await.unwrap()
+    protect(dial(None, &path, (&Arc::new(common.clone()), None)).await.unwrap().0, &tls, common, None)
+        .await
+        .unwrap()
 }
 
 fn hello(intent: Intent) -> Hello {
-    Hello { intent, path: PathId(0), subflow: SubflowId(1), metered: false, nonce: [3; 16] }
+    Hello {
+        intent,
+        path: PathId(0),
+        subflow: SubflowId(1),
+        metered: false,
+        takes_address: false,
+        nonce: [3; 16],
+    }
 }
 
 #[test]
@@ -53,7 +62,7 @@ async fn joining_an_unknown_session_is_refused_with_that_reason() {
         let secret =
             SessionSecret::derive(common.keys.shared().unwrap(), &then, &hello(Intent::New), &[9; 16]);
         let tag = Instance::here(listener.addresses()).issue().unwrap();
-        let credentials = Credentials { tag, secret };
+        let credentials = Credentials { tag, secret, address: None };
         let introduction = Introduction { path: PathId(0), subflow: SubflowId(4), metered: false };
         let error = join(&mut channel, &credentials, introduction).await.unwrap_err();
         assert!(matches!(error, HandshakeError::UnknownSession), "{error}");
@@ -69,11 +78,38 @@ async fn joining_a_session_of_another_instance_is_refused_with_that_reason() {
     let introduction = |n| Introduction { path: PathId(n), subflow: SubflowId(n.into()), metered: false };
     let mut first = channel(&own, &common).await;
     let awaited = crate::handshake::open_session(&mut first, introduction(0)).await.unwrap();
-    let credentials = awaited.check(&first.receive().await.unwrap()).unwrap();
+    let credentials = awaited.check(&first.receive::<REPLY_LENGTH>().await.unwrap()).unwrap();
     let error = join(&mut channel(&other, &common).await, &credentials, introduction(1)).await.unwrap_err();
     assert!(matches!(error, HandshakeError::Refused(Refusal::OtherInstance)), "{error}");
     assert!(!error.is_session_gone() && !error.is_fatal());
     join(&mut channel(&own, &common).await, &credentials, introduction(2)).await.unwrap();
+}
+
+/// Clients from before there was an address read a reply of one length.
+#[tokio::test]
+async fn only_a_client_that_understands_it_is_told_the_instances_address() {
+    for plaintext in [true, false] {
+        let common = Common { plaintext, ..common() };
+        let own: OwnAddress = "203.0.113.5:7000".parse().unwrap();
+        let addresses = vec!["127.0.0.1:0".parse().unwrap()];
+        let config = ListenConfig { own: Some(own.clone()), ..ListenConfig::new(addresses, common.clone()) };
+        let listener = Listener::bind(config).await.unwrap();
+        for takes_address in [false, true] {
+            let mut channel = channel(&listener, &common).await;
+            let (key, binding) = (channel.secret.clone(), channel.binding);
+            let hello = Hello { takes_address, ..hello(Intent::New) };
+            let sent = Auth::opening(&key, &binding).seal_hello(&hello);
+            channel.send(&sent).await.unwrap();
+            let reply = match takes_address {
+                false => channel.receive::<REPLY_LENGTH>().await.unwrap().to_vec(),
+                true => {
+                    channel.receive::<{ REPLY_LENGTH + "203.0.113.5:7000".len() }>().await.unwrap().to_vec()
+                }
+            };
+            let told = Auth::opening(&key, &binding).open_reply(&sent, &reply).unwrap().address;
+            assert_eq!(told, takes_address.then(|| own.clone()), "plaintext: {plaintext}");
+        }
+    }
 }
 
 /// What is logged on a thread.
@@ -125,7 +161,7 @@ async fn other_refusals_do_not_hide_a_wrong_key_in_the_log() {
     let path = PathConfig { local: Local::Any, server: listener.addresses()[0].into(), metered: false };
     let stranger = Common::new(Key::from_bytes([1; 32]));
     let tls = Tls::On(tls::client_config(&stranger.keys).unwrap());
-    let stream = dial(&path, &Arc::new(stranger.clone()), None).await.unwrap();
+    let stream = dial(None, &path, (&Arc::new(stranger.clone()), None)).await.unwrap().0;
     assert!(protect(stream, &tls, &stranger, None).await.is_err());
     log.has("wrong key").await;
 }
@@ -146,9 +182,9 @@ async fn a_hello_signed_in_plaintext_mode_does_not_open_a_session_over_tls() {
     let binding = honest.binding;
     let signed = Auth::opening(common.keys.shared().unwrap(), &binding).seal_hello(&hello(Intent::New));
     honest.send(&signed).await.unwrap();
-    let reply = honest.receive().await.unwrap();
+    let reply = honest.receive::<REPLY_LENGTH>().await.unwrap();
     assert_eq!(
-        Auth::opening(common.keys.shared().unwrap(), &binding).open_reply(&signed, &reply).unwrap().0,
+        Auth::opening(common.keys.shared().unwrap(), &binding).open_reply(&signed, &reply).unwrap().answer,
         Answer::Accepted
     );
 }
@@ -171,10 +207,11 @@ async fn a_client_sends_nothing_to_a_tls_server_that_does_not_prove_the_key() {
     });
     let common = common();
     let tls = Tls::On(tls::client_config(&common.keys).unwrap());
-    let refused = protect(dial(&path, &Arc::new(common.clone()), None).await.unwrap(), &tls, &common, None)
-        .await
-        .err()
-        .unwrap();
+    let refused =
+        protect(dial(None, &path, (&Arc::new(common.clone()), None)).await.unwrap().0, &tls, &common, None)
+            .await
+            .err()
+            .unwrap();
     assert!(matches!(refused, HandshakeError::Hello(HelloError::WrongKey)), "{refused}");
     assert_eq!(forging.await.unwrap(), (true, 0));
 }
@@ -197,6 +234,7 @@ fn a_connection_during_shutdown_does_not_deadlock_the_listener() {
         limits,
         tls: Tls::Off,
         instance: Instance::here(&[]),
+        own: None,
         entries: Mutex::default(),
         fresh: mpsc::channel(1).0,
         admission: Mutex::new(Admission::new(limits.half_open)),
@@ -236,7 +274,7 @@ async fn a_client_cannot_join_another_clients_session_even_with_its_secret() {
     let introduction =
         |n| Introduction { path: PathId(n), subflow: SubflowId(1 + u32::from(n)), metered: false };
     let awaited = open_session(&mut first, introduction(0)).await.unwrap();
-    let credentials = awaited.check(&first.receive().await.unwrap()).unwrap();
+    let credentials = awaited.check(&first.receive::<REPLY_LENGTH>().await.unwrap()).unwrap();
 
     let mut thief = channel(&listener, &of_client(3)).await;
     let error = join(&mut thief, &credentials, introduction(1)).await.unwrap_err();

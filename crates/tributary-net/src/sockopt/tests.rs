@@ -66,7 +66,7 @@ async fn a_listener_raises_the_limit_of_descriptors() {
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
     let common = crate::Common::new(crate::Key::from_bytes([1; 32]));
     let addresses = vec!["127.0.0.1:0".parse().unwrap()];
-    let config = crate::ListenConfig { addresses, common, limits: crate::Limits::default() };
+    let config = crate::ListenConfig::new(addresses, common);
     let _listener = crate::Listener::bind(config).await.unwrap();
     // SAFETY: `limit` is a valid `rlimit` that the kernel fills.
     assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }, 0);

@@ -47,7 +47,11 @@ impl Serving {
         let common = paths::with_wait(common(keys, session), wait);
         let (addresses, limits) = (arguments.listen.clone(), arguments.memory.limits());
         let config = ServeConfig {
-            listen: ListenConfig { addresses, common, limits },
+            listen: ListenConfig {
+                own: arguments.address.clone(),
+                limits,
+                ..ListenConfig::new(addresses, common)
+            },
             targets: arguments.forward.clone(),
             allow: arguments.allow.iter().cloned().collect(),
             priorities: priorities(session)?,

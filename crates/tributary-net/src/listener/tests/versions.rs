@@ -58,7 +58,7 @@ async fn refused_by<F: Future<Output = ()> + Send + 'static>(
     let path = PathConfig { local: Local::Any, server: other.local_addr().unwrap().into(), metered: false };
     tokio::spawn(async move { answer(other.accept().await.unwrap().0).await });
     let tls = if common.plaintext { Tls::Off } else { Tls::On(tls::client_config(&common.keys).unwrap()) };
-    let stream = dial(&path, &Arc::new(common.clone()), None).await.unwrap();
+    let stream = dial(None, &path, (&Arc::new(common.clone()), None)).await.unwrap().0;
     protect(stream, &tls, common, None).await.err().expect("another version")
 }
 

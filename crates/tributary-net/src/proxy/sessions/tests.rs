@@ -77,11 +77,8 @@ async fn connected(
     common: crate::config::Common,
     patience: Duration,
 ) -> (Sessions, Session, crate::Listener) {
-    let listen = crate::config::ListenConfig {
-        addresses: vec!["127.0.0.1:0".parse().unwrap()],
-        common: common.clone(),
-        limits: crate::config::Limits::default(),
-    };
+    let addresses = vec!["127.0.0.1:0".parse().unwrap()];
+    let listen = crate::config::ListenConfig::new(addresses, common.clone());
     let mut listener = crate::Listener::bind(listen).await.unwrap();
     let path = format!("127.0.0.2={}", listener.addresses()[0]).parse().unwrap();
     let sessions = Sessions::start(ConnectConfig { paths: vec![path], common, timeout: patience }, None);
