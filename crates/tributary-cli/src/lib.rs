@@ -26,14 +26,15 @@ pub fn main<C: Parser>(run: impl FnOnce(C) -> anyhow::Result<ExitCode>) -> ExitC
     let name = command.get_name().to_owned();
     let arguments = C::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit());
     run(arguments).unwrap_or_else(|error| {
-        eprintln!("{name}: {}", line(&error));
+        eprintln!("{name}: {}", error_line(&error));
         ExitCode::from(1)
     })
 }
 
 /// An error and its causes in one line. A cause that the error's own text contains is left out. A peer may have written
 /// parts of the text.
-fn line(error: &anyhow::Error) -> String {
+#[must_use]
+pub fn error_line(error: &anyhow::Error) -> String {
     error.chain().map(|cause| printable_lines(&cause.to_string())).fold(String::new(), |line, cause| {
         match line.as_str() {
             "" => cause,

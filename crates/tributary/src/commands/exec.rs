@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: ExecArguments) -> Result<ExitCode> {
     Ok(ExitCode::from(match outcome {
         Ok(status) => code(status),
         Err(error) => {
-            eprintln!("tributary exec: {error:#}");
+            eprintln!("tributary exec: {}", tributary_cli::error_line(&error));
             NOT_STARTED
         }
     }))
