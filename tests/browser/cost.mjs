@@ -1,5 +1,6 @@
-// What the page of `tributary status --web` costs with many open connections: processor time of each program, with and without a page, as a
-// share of one core; and the goodput of a download beside them while the programs are asked as a page asks, over that while nobody asks.
+// What the page of `tributary status --web` costs with many open connections: processor time of each program as a share of one core, with and
+// without a page, while it is asked as a page asks but by no browser, and beside a browser that has no page; and the goodput of a download beside
+// them while the programs are asked, over that while nobody asks. A browser that draws on the same cores makes every program's work take longer.
 // Usage, in a network namespace of its own: node cost.mjs PROGRAM [CONNECTIONS] [SECONDS] [ROUNDS] [RADIO0,RADIO1]
 // The radios' rates are in Mbit/s; without them they are as fast as the machine, and the download takes all of it.
 import { createServer, get } from 'node:http';
@@ -46,12 +47,15 @@ try {
     console.log(`${name}: ${shares.join(', ')}`);
   };
   await measure('without a page');
+  const ask = () => fetch(`${web.answer.url}programs`).then((answer) => answer.arrayBuffer());
+  const asking = setInterval(() => void ask(), ASK_MS);
+  await measure('asked, without a browser');
+  clearInterval(asking);
 
   // The browser, which would take more than a core, is no part of either end. Asked and left alone in turns: ABBA.
   let arrived = 0;
   const download = open('/download', ({ length }) => (arrived += length));
   const round = async (asked) => {
-    const ask = () => fetch(`${web.answer.url}programs`).then((answer) => answer.arrayBuffer());
     await sleep(200);
     const timer = asked ? setInterval(() => void ask(), ASK_MS) : undefined;
     if (asked) void ask();
@@ -79,9 +83,12 @@ try {
   console.log(`goodput of a download while a page asks, over that while none does: median ${median.toFixed(3)}, mean ${mean(ratios).toFixed(3)} ± ${(2 * deviation).toFixed(3)} of ${ratios.length} pairs; alone ${mean(rates).toFixed(0)} Mbit/s`);
 
   await stand.browse();
+  await measure('beside a browser without a page');
   const { page } = await stand.page();
   await page.goto(web.answer.url);
   await measure('with a page');
+  await page.close();
+  await measure('beside a browser that has closed it');
   console.log(`${stand.status().find((one) => one.role === 'connect').sessions[0].connections} connections`);
 } finally {
   await stand.end();
