@@ -7,7 +7,7 @@
 mod far_side;
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
@@ -20,7 +20,7 @@ use tributary_testing::{not_run, until};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_tributary");
 type Case = (&'static str, fn(&Server));
 
-const CASES: [Case; 13] = [
+const CASES: [Case; 14] = [
     ("names_and_addresses_lead_to_the_server_s_side", names_and_addresses_lead_to_the_servers_side),
     ("what_is_not_allowed_is_refused_and_logged", what_is_not_allowed_is_refused_and_logged),
     ("exit_codes_and_signals_are_the_program_s", exit_codes_and_signals_are_the_programs),
@@ -29,6 +29,7 @@ const CASES: [Case; 13] = [
     ("datagrams_that_cannot_arrive_are_refused", datagrams_that_cannot_arrive_are_refused),
     ("without_a_device_udp_is_refused_at_once", without_a_device_udp_is_refused_at_once),
     ("what_a_program_sends_last_arrives", what_a_program_sends_last_arrives),
+    ("what_waits_in_a_program_s_socket_arrives", what_waits_in_a_programs_socket_arrives),
     ("a_user_without_privileges_may_run_it", a_user_without_privileges_may_run_it),
     ("missing_user_namespaces_are_named", missing_user_namespaces_are_named),
     ("missing_nft_is_named", missing_nft_is_named),
@@ -293,6 +294,36 @@ for s in open: s.send(b'last\\n')"
         let line = line.unwrap_or_else(|_| panic!("{n} of {CONNECTIONS} connections arrived"));
         assert_eq!(line.expect("no reset"), "last\n");
     }
+}
+
+fn what_waits_in_a_programs_socket_arrives(server: &Server) {
+    let sink = TcpListener::bind((WEB, 0)).expect("its own address");
+    let port = sink.local_addr().expect("bound").port();
+    let (begin, begun) = std::sync::mpsc::channel();
+    let read = thread::spawn(move || {
+        let (mut tcp, _) = sink.accept().expect("a connection");
+        begun.recv().expect("the program has ended");
+        let mut all = Vec::new();
+        tcp.read_to_end(&mut all).map(|_| all.len())
+    });
+    // real time: what is taken within a second is all that the buffers on the way take; the rest is in the program's socket. A shorter time
+    // would make the test easier to pass.
+    let script = format!(
+        "import select, socket
+s = socket.create_connection(('{WEB}', {port}))
+s.setblocking(False)
+sent = 0
+while select.select([], [s], [], 1)[1]: sent += s.send(bytes(1 << 16))
+print(sent)"
+    );
+    let log = server.directory.path().join("exec.log");
+    let mut command = server.client_of(&[], "exec");
+    command.args(["--", "python3", "-c", &script]).env("RUST_LOG", "info").stdout(Stdio::piped());
+    let child = command.stderr(File::create(&log).expect("a file")).spawn().expect("it starts");
+    until("the program has ended", || fs::read_to_string(&log).expect("a log").contains("ending;"));
+    begin.send(()).expect("it waits");
+    let sent = said(&child.wait_with_output().expect("it ends"), 0);
+    assert_eq!(read.join().expect("a thread").expect("no reset").to_string(), sent.trim());
 }
 
 const NOBODY: [&str; 5] = ["setpriv", "--reuid", "65534", "--regid", "65534"];

@@ -5,6 +5,8 @@
 
 #[path = "tunnel/bad_input.rs"]
 mod bad_input;
+#[path = "tunnel/ending.rs"]
+mod ending;
 #[path = "common/ends.rs"]
 mod ends;
 #[path = "common/far_side.rs"]
@@ -33,7 +35,7 @@ const RAW: u64 = 1 << 13;
 
 type Case = (&'static str, fn(&World));
 
-const CASES: [Case; 18] = [
+const CASES: [Case; 20] = [
     ("the_whole_machine_s_traffic_is_carried", the_whole_machines_traffic_is_carried),
     ("a_transfer_survives_the_loss_of_a_radio", a_transfer_survives_the_loss_of_a_radio),
     ("what_is_selected_is_carried", what_is_selected_is_carried),
@@ -45,6 +47,8 @@ const CASES: [Case; 18] = [
     ("a_route_back_into_the_tunnel_is_named", a_route_back_into_the_tunnel_is_named),
     ("a_settings_file_is_run_and_read_again", a_settings_file_is_run_and_read_again),
     ("what_is_missing_is_named", what_is_missing_is_named),
+    ("connections_finish_after_the_end_has_begun", ending::connections_finish_after_the_end_has_begun),
+    ("connections_that_do_not_finish_are_reset", ending::connections_that_do_not_finish_are_reset),
     ("datagrams_pass_where_udp_is_blocked", bad_input::datagrams_pass_where_udp_is_blocked),
     (
         "an_upload_passes_radios_that_drop_long_packets",

@@ -272,10 +272,10 @@ impl Forwarder {
         // Programs have ended when these stop, so what they sent and opened last is taken, too.
         let (ended, mut last) = (CancellationToken::new(), JoinSet::new());
         for listener in self.redirected {
-            let (accepting, ended) = (accepting(Way::Redirected), ended.clone());
+            let (accepting, ended) = (accepting(Way::Redirected(self.packets.clone())), ended.clone());
             last.spawn(async move { accepting.run_until(&listener, ended).await });
         }
-        if let Some(packets) = self.packets {
+        if let Some(packets) = self.packets.clone() {
             last.spawn(packets.run(self.sessions.clone(), ended.clone()));
         }
         for socket in self.names {
@@ -291,7 +291,10 @@ impl Forwarder {
         let deadline = Instant::now() + drain;
         tracing::info!(connections = connections.open(), "ending; connections have {drain:?} to finish");
         let reset = connections.finish(deadline).await;
-        Drained { reset, undelivered: self.sessions.close(deadline).await }
+        let drained = Drained { reset, undelivered: self.sessions.close(deadline).await };
+        // Not before: without it the kernel would lead around the session what was led to it.
+        drop(self.packets);
+        drained
     }
 }
 
@@ -333,7 +336,8 @@ async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 /// How connections to a listener find out where they lead.
 enum Way {
     Listen(LeadsTo),
-    Redirected,
+    /// With the device, whose addresses the connections have: they end with it, so each holds it.
+    Redirected(Option<Packets>),
 }
 
 /// State shared by the connections to one local address.
@@ -392,9 +396,13 @@ impl Accepting {
             Way::Listen(LeadsTo::Requested) => {
                 tokio::spawn(self.requested.clone().serve(tcp, dscp, ticket));
             }
-            Way::Redirected => {
+            Way::Redirected(device) => {
                 if let Some(destination) = original_destination(&tcp) {
-                    tokio::spawn(self.requested.clone().serve_redirected(tcp, (destination, dscp), ticket));
+                    let (requested, device) = (self.requested.clone(), device.clone());
+                    tokio::spawn(async move {
+                        requested.serve_redirected(tcp, (destination, dscp), ticket).await;
+                        drop(device);
+                    });
                 }
             }
         }

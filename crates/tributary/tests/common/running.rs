@@ -18,10 +18,15 @@ impl Running {
         Self(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")))
     }
 
-    /// Ends it with SIGTERM; its exit code.
-    pub fn end(mut self) -> Option<i32> {
+    /// Sends SIGTERM.
+    pub fn terminate(&self) {
         let pid = rustix::process::Pid::from_child(&self.0);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+    }
+
+    /// Ends it with SIGTERM; its exit code.
+    pub fn end(mut self) -> Option<i32> {
+        self.terminate();
         self.0.wait().expect("it is a child").code()
     }
 }

@@ -35,8 +35,9 @@ const MOST_IN_FRAME: usize = 64;
 /// Time before the device is read again after an error.
 const AFTER_ERROR: Duration = Duration::from_millis(20);
 
-/// A TUN device whose datagrams go where they are addressed to.
-#[derive(Debug)]
+/// A TUN device whose datagrams go where they are addressed to. The kernel removes its interface, addresses and routes with the last
+/// clone.
+#[derive(Clone, Debug)]
 pub(in super::super) struct Packets(Arc<AsyncFd<Tun>>);
 
 impl Packets {
@@ -49,7 +50,7 @@ impl Packets {
     }
 
     /// Carries datagrams in both directions until `ended`, and then those that still wait in the device. While there is no session they
-    /// are dropped.
+    /// are dropped, and so are later ones.
     pub(in super::super) async fn run(self, sessions: Arc<Sessions>, ended: CancellationToken) {
         let flows = FlowTable::new(MOST_FLOWS, Sources { tun: self.0.clone(), cuts: true.into() });
         let (mut waiting, mut last) = (Waiting::new(), 0);
