@@ -112,8 +112,9 @@ fn part(program: &str, line: &str) -> Vec<Vec<String>> {
     let named = |word: &String| word == program || word.ends_with(&path);
     let commands = split(line).into_iter().filter_map(|words| {
         let at = words.iter().position(named)?;
-        // The crate of that name: `cargo test -p tributary-lab --test record`.
-        if at > 0 && ["-p", "--package"].contains(&words[at - 1].as_str()) {
+        // The crate of that name: `cargo test -p tributary-lab --test record`. Or the program that another one starts:
+        // `python -m tributary.measure --program target/release/tributary-lab --page FILE`.
+        if at > 0 && ["-p", "--package", "--program"].contains(&words[at - 1].as_str()) {
             return None;
         }
         let words: Vec<String> = words[at..].to_vec();
@@ -164,7 +165,7 @@ mod tests {
     #[test]
     fn commands_of_blocks_and_of_running_text_are_found() {
         let page = "Call `lab run los --seconds 3` or `lab`.\n\n```\nsudo target/lab sweep 'a b.toml' \\\n    --out x 2> log  # why\nlab one && \
-                    lab two | less\n```\n```rust\nlab never\n```\n`other lab-like` `cargo test -p lab --test x` `lab set NAME […]`\n";
+                    lab two | less\n```\n```rust\nlab never\n```\n`other lab-like` `cargo test -p lab --test x` `lab set NAME […]`\n`python -m measure --program target/lab --page x`\n";
         let found: Vec<(usize, String)> = in_page("lab", "page.md", page)
             .into_iter()
             .map(|found| (found.line, found.words.join("|")))
