@@ -5,15 +5,17 @@
 //! the handshake on the connection, and when a path is tried again.
 
 use std::collections::{HashSet, VecDeque};
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use socket2::Socket;
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::task::JoinSet;
 
 use crate::config::{Common, Local, PathConfig, ServerAddress, Siblings};
 use crate::error::explained;
@@ -118,36 +120,40 @@ pub(crate) async fn race<T, E, F>(
     connect: impl Fn(SocketAddr) -> F,
 ) -> Option<Result<T, E>>
 where
-    T: Send + 'static,
-    E: Send + 'static,
-    F: Future<Output = Result<T, E>> + Send + 'static,
+    F: Future<Output = Result<T, E>>,
 {
     let mut rest = VecDeque::from(addresses);
-    if let (Some(only), 1) = (rest.front(), rest.len()) {
-        return Some(connect(*only).await);
-    }
-    let mut tries = JoinSet::new();
+    let mut tries = Vec::new();
     let mut last = None;
     loop {
-        if let Some(address) = rest.pop_front() {
-            tries.spawn(connect(address));
+        tries.extend(rest.pop_front().map(|address| Box::pin(connect(address))));
+        if tries.is_empty() {
+            return last;
         }
-        loop {
-            let outcome = tokio::select! {
-                outcome = tries.join_next() => outcome,
-                () = tokio::time::sleep(NEXT_ADDRESS), if !rest.is_empty() => break,
-            };
-            match outcome {
-                Some(Ok(Ok(connection))) => return Some(Ok(connection)),
-                Some(Ok(Err(error))) => last = Some(Err(error)),
-                Some(Err(_)) => {}
-                None => return last,
-            }
-            if !rest.is_empty() {
-                break;
-            }
+        tokio::select! {
+            // A program that was not scheduled in time finds both ready, and needs no other address.
+            biased;
+            outcome = first_of(&mut tries) => match outcome {
+                Ok(connection) => return Some(Ok(connection)),
+                Err(error) => last = Some(Err(error)),
+            },
+            () = tokio::time::sleep(NEXT_ADDRESS), if !rest.is_empty() => {}
         }
     }
+}
+
+/// The output of the first future that has one; that future is removed.
+async fn first_of<F: Future>(tries: &mut Vec<Pin<Box<F>>>) -> F::Output {
+    poll_fn(|cx| {
+        for at in 0..tries.len() {
+            if let Poll::Ready(output) = tries[at].as_mut().poll(cx) {
+                drop(tries.remove(at));
+                return Poll::Ready(output);
+            }
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 async fn connect(
@@ -188,6 +194,8 @@ pub(crate) fn bind_local(socket: &Socket, local: &Local, server: SocketAddr) -> 
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use tokio::net::TcpListener;
 
     use super::*;
@@ -234,6 +242,25 @@ mod tests {
             assert_eq!(first.unwrap().unwrap(), winner);
             let took = began.elapsed().as_millis();
             assert!(took.abs_diff(after) <= 2, "{took} ms instead of {after}");
+        }
+    }
+
+    /// In virtual time: the first address answers at the moment at which the second one would be tried, as for a program that was not
+    /// scheduled before.
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_has_answered_is_not_given_up_for_the_next() {
+        let [first, second] = [1, 2].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        for _ in 0..50 {
+            let tried = Mutex::new(Vec::new());
+            let connect = |address| {
+                tried.lock().unwrap().push(address);
+                async move {
+                    tokio::time::sleep(NEXT_ADDRESS).await;
+                    io::Result::Ok(address)
+                }
+            };
+            assert_eq!(race(vec![first, second], connect).await.unwrap().unwrap(), first);
+            assert_eq!(*tried.lock().unwrap(), [first]);
         }
     }
 

@@ -186,6 +186,18 @@ fn a_port_in_use_a_bad_path_and_an_unknown_scheduler() {
 }
 
 #[test]
+fn an_address_of_its_own_that_nobody_reaches_is_named_once() {
+    for (address, reason) in
+        [("rack", "expected HOST:PORT"), ("0.0.0.0:7000", "cannot connect to that address")]
+    {
+        let output = output(&["serve", "--listen", "127.0.0.1:0", "--allow", "any", "--address", address]);
+        refused(&output, 2, &["--address", reason]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(errors.matches(address).count(), 1, "{errors}");
+    }
+}
+
+#[test]
 fn controllers_are_loaded_listed_and_unloaded_or_refused_with_the_reason() {
     refused(&output(&["cc", "load", "warp"]), 1, &["`warp`", "balia, compound, lia"]);
     refused(

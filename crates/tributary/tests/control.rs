@@ -240,8 +240,12 @@ fn a_settings_file_is_checked_whole_before_anything_starts() {
         ("priority = [\"7001=7\"]\nscheduler = \"fast\"", 7, "`scheduler`: "),
         ("priority = [\n  \"video=300\"]", 7, "priority `300` is not from 0 to 255"),
         ("metrics = \"0.0.0.0:9464\"", 6, "--metrics-remote"),
-        ("address = \"0.0.0.0:7000\"", 6, "clients cannot connect to that address"),
-        ("address = \"rack\"", 6, "expected HOST:PORT"),
+        (
+            "address = \"0.0.0.0:7000\"",
+            6,
+            "`address`: `0.0.0.0:7000`: clients cannot connect to that address",
+        ),
+        ("address = \"rack\"", 6, "`address`: `rack`: expected HOST:PORT"),
         ("shared_key = \"k\"", 6, "cannot be together with"),
     ] {
         let settings = world.serve(more);

@@ -17,6 +17,10 @@ const CASES: &[(&str, Case)] = &[
     ("a_full_disk_stops_the_event_log_and_no_connection", a_full_disk_stops_the_event_log_and_no_connection),
     ("a_key_that_does_not_fit_leaves_no_file", a_key_that_does_not_fit_leaves_no_file),
     ("a_state_directory_that_cannot_be_written_is_named", a_state_directory_that_cannot_be_written_is_named),
+    (
+        "a_disk_without_a_place_for_a_name_leaves_a_program_without_its_status",
+        a_disk_without_a_place_for_a_name_leaves_a_program_without_its_status,
+    ),
 ];
 
 fn main() -> ExitCode {
@@ -27,7 +31,7 @@ fn main() -> ExitCode {
 fn prepare() -> Result<TempDir, String> {
     tributary_emu::isolate().map_err(|error| error.to_string())?;
     let small = TempDir::new().map_err(|error| error.to_string())?;
-    let mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", text(small.path())];
+    let mount = ["mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=64", "none", text(small.path())];
     for command in [&["ip", "link", "set", "lo", "up"][..], &mount] {
         let status = Command::new(command[0]).args(&command[1..]).status();
         if !status.map_err(|error| format!("{}: {error}", command[0]))?.success() {
@@ -63,34 +67,62 @@ impl Drop for Filled {
     }
 }
 
+/// An echo comes back through this client.
+fn echoes(tcp: &mut TcpStream) {
+    let mut answer = [0; 4];
+    tcp.write_all(b"echo").and_then(|()| tcp.read_exact(&mut answer)).unwrap();
+    assert_eq!(&answer, b"echo");
+}
+
 fn a_full_disk_stops_the_event_log_and_no_connection(small: &Path) {
+    for form in ["--json-events", "--qlog"] {
+        a_full_disk_stops(form, small);
+    }
+}
+
+fn a_full_disk_stops(form: &str, small: &Path) {
     let elsewhere = TempDir::new().unwrap();
     let at = |name: &str| elsewhere.path().join(name);
     assert!(run(&["keygen", "--shared", "--out", text(&at("key"))]).status.success());
     let filled = Filled::new(small);
     let key = at("key");
     let events = |name: &str| small.join(name);
-    let (of_server, of_client) = (events("server.json"), events("client.json"));
     let target = echo().to_string();
-    let serve = ["serve", "--listen", "127.0.0.1:0", "--forward", &target, "--json-events", text(&of_server)];
-    let mut server = Program::start(&[&serve[..], &["--shared-key", text(&key)]].concat(), &at("server.log"));
+    let start = |arguments: &[&str], name: &str| {
+        let (file, log) = (events(name), at(&format!("{name}.log")));
+        let more = [form, text(&file), "--shared-key", text(&key)];
+        Program::start(&[arguments, &more].concat(), &log)
+    };
+    let mut server = start(&["serve", "--listen", "127.0.0.1:0", "--forward", &target], "server");
     let path = format!("127.0.0.2={}", server.listening);
-    let connect = ["connect", "--path", &path, "--listen", "127.0.0.1:0", "--json-events", text(&of_client)];
-    let mut client =
-        Program::start(&[&connect[..], &["--shared-key", text(&key)]].concat(), &at("client.log"));
-    let mut tcp = TcpStream::connect(&client.listening).unwrap();
-    for name in ["server.log", "client.log"] {
-        until(&format!("{name} names the full disk"), || {
-            let mut answer = [0; 4];
-            tcp.write_all(b"echo").and_then(|()| tcp.read_exact(&mut answer)).unwrap();
-            assert_eq!(&answer, b"echo");
-            std::fs::read_to_string(at(name)).unwrap().contains("event log stopped: No space left on device")
+    let connect = ["connect", "--path", &path, "--listen", "127.0.0.1:0"];
+    let mut clients = vec![start(&connect, "client")];
+    let mut connections = vec![TcpStream::connect(&clients[0].listening).unwrap()];
+    let said = |name: &str| {
+        let log = std::fs::read_to_string(at(&format!("{name}.log"))).unwrap();
+        log.matches(&format!("event log {} stopped: No space left on device", events(name).display())).count()
+    };
+    let is_named = |name: &str, tcp: &mut TcpStream| {
+        until(&format!("the log of the {name} names the file and the full disk"), || {
+            echoes(tcp);
+            said(name) > 0
         });
-    }
-    drop(tcp);
-    for program in [&mut client, &mut server] {
+    };
+    is_named("server", &mut connections[0]);
+    is_named("client", &mut connections[0]);
+    // Another session is served, and the file that has stopped is not named again.
+    clients.push(start(&connect, "another"));
+    connections.push(TcpStream::connect(&clients[1].listening).unwrap());
+    is_named("another", &mut connections[1]);
+    connections.iter_mut().for_each(echoes);
+    drop(connections);
+    for program in clients.iter_mut().chain([&mut server]) {
         program.signal("TERM");
         assert!(program.wait().success(), "it ends as with room on the disk");
+    }
+    for name in ["server", "client", "another"] {
+        assert_eq!(said(name), 1, "{form}: {name}");
+        std::fs::remove_file(events(name)).unwrap();
     }
     drop(filled);
 }
@@ -122,26 +154,56 @@ fn a_state_directory_that_cannot_be_written_is_named(small: &Path) {
     let into = small.join("key");
     let refused = run(&["keygen", "--out", text(&into)]);
     assert!(said(&refused).contains(text(&into)) && said(&refused).contains("Read-only file system"));
-    let events = small.join("events.json");
-    let serve = ["serve", "--listen", "127.0.0.1:0", "--allow", "any", "--shared-key", text(&key)];
-    let refused = run(&[&serve[..], &["--json-events", text(&events)]].concat());
-    assert!(!refused.status.success());
-    assert!(
-        said(&refused).contains(text(&events)) && said(&refused).contains("Read-only"),
-        "{}",
-        said(&refused)
-    );
-    // Only the status is missing without a place for its socket: the program says so and runs.
+    let serve = serve(&key);
+    for form in ["--json-events", "--qlog"] {
+        let events = small.join("events");
+        let refused = run(&[&serve[..], &[form, text(&events)]].concat());
+        let errors = said(&refused);
+        assert_eq!(refused.status.code(), Some(1), "{errors}");
+        assert!(errors.contains(text(&events)) && errors.contains("Read-only file system"), "{errors}");
+    }
+    runs_without_status(&serve, small, "Read-only file system");
+    remount("rw");
+}
+
+fn serve(key: &Path) -> [&str; 7] {
+    ["serve", "--listen", "127.0.0.1:0", "--allow", "any", "--shared-key", text(key)]
+}
+
+/// Only the status is missing without a place for its socket: the program says so, and ends in order.
+fn runs_without_status(serve: &[&str], small: &Path, reason: &str) {
+    let elsewhere = TempDir::new().unwrap();
     let log = elsewhere.path().join("server.log");
     let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
     command.args(serve).env("TRIBUTARY_RUNTIME_DIR", small.join("status")).env_remove("RUST_LOG");
-    let mut child = command.stderr(std::fs::File::create(&log).unwrap()).spawn().unwrap();
-    until("the log names the directory", || {
+    let child = command.stderr(std::fs::File::create(&log).unwrap()).spawn().unwrap();
+    let mut server = Program { child, listening: String::new() };
+    until("the log names the directory and the reason", || {
         let log = std::fs::read_to_string(&log).unwrap();
-        log.contains("cannot show this program") && log.contains(text(small))
+        log.contains("cannot show this program") && log.contains(text(small)) && log.contains(reason)
     });
-    assert!(child.try_wait().unwrap().is_none(), "it runs");
-    child.kill().unwrap();
-    child.wait().unwrap();
-    remount("rw");
+    assert!(server.child.try_wait().unwrap().is_none(), "it runs");
+    server.signal("TERM");
+    assert!(server.wait().success());
+}
+
+/// A disk is full, too, when it has no place for another name.
+fn a_disk_without_a_place_for_a_name_leaves_a_program_without_its_status(small: &Path) {
+    let elsewhere = TempDir::new().unwrap();
+    let key = elsewhere.path().join("key");
+    assert!(run(&["keygen", "--shared", "--out", text(&key)]).status.success());
+    let files = small.join("files");
+    std::fs::create_dir(&files).unwrap();
+    let full = (0..).find_map(|number: u32| std::fs::File::create(files.join(number.to_string())).err());
+    assert_eq!(full.expect("the disk has a limit").kind(), std::io::ErrorKind::StorageFull);
+    let serve = serve(&key);
+    runs_without_status(&serve, small, "No space left on device");
+    let events = small.join("events");
+    for form in ["--json-events", "--qlog"] {
+        let refused = run(&[&serve[..], &[form, text(&events)]].concat());
+        let errors = said(&refused);
+        assert_eq!(refused.status.code(), Some(1), "{errors}");
+        assert!(errors.contains(text(&events)) && errors.contains("No space left on device"), "{errors}");
+    }
+    std::fs::remove_dir_all(files).unwrap();
 }

@@ -5,6 +5,8 @@
 
 #[path = "tunnel/bad_input.rs"]
 mod bad_input;
+#[path = "tunnel/clients.rs"]
+mod clients;
 #[path = "tunnel/ending.rs"]
 mod ending;
 #[path = "common/ends.rs"]
@@ -35,7 +37,7 @@ const RAW: u64 = 1 << 13;
 
 type Case = (&'static str, fn(&World));
 
-const CASES: [Case; 20] = [
+const CASES: [Case; 22] = [
     ("the_whole_machine_s_traffic_is_carried", the_whole_machines_traffic_is_carried),
     ("a_transfer_survives_the_loss_of_a_radio", a_transfer_survives_the_loss_of_a_radio),
     ("what_is_selected_is_carried", what_is_selected_is_carried),
@@ -47,6 +49,8 @@ const CASES: [Case; 20] = [
     ("a_route_back_into_the_tunnel_is_named", a_route_back_into_the_tunnel_is_named),
     ("a_settings_file_is_run_and_read_again", a_settings_file_is_run_and_read_again),
     ("what_is_missing_is_named", what_is_missing_is_named),
+    ("a_client_of_the_list_reaches_what_it_may", clients::a_client_of_the_list_reaches_what_it_may),
+    ("a_revoked_client_s_tunnel_carries_nothing", clients::a_revoked_clients_tunnel_carries_nothing),
     ("connections_finish_after_the_end_has_begun", ending::connections_finish_after_the_end_has_begun),
     ("connections_that_do_not_finish_are_reset", ending::connections_that_do_not_finish_are_reset),
     ("datagrams_pass_where_udp_is_blocked", bad_input::datagrams_pass_where_udp_is_blocked),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
-use tributary_net::connect;
+use tributary_net::{ListenConfig, Listener, PathConfig, Session, connect};
 use tributary_types::PathId;
 
 use crate::common::{
@@ -112,6 +112,55 @@ async fn paths_come_and_go_while_data_flows() {
         assert_eq!(change.await.unwrap(), [PathId(2)]);
         drop(stream);
         session.close().await.unwrap();
+    })
+    .await;
+}
+
+/// Bytes to the server, then as many back, on a new stream.
+async fn there_and_back(client: &Session, server: &Session) {
+    const BYTES: u64 = 8_000_000;
+    let answer = async {
+        let mut stream = server.accept_stream().await.unwrap();
+        assert_eq!(check_pattern(&mut stream).await, BYTES);
+        send_pattern(&mut stream, BYTES).await;
+    };
+    let ask = async {
+        let mut stream = client.open_stream(0).await.unwrap();
+        send_pattern(&mut stream, BYTES).await;
+        assert_eq!(check_pattern(&mut stream).await, BYTES);
+    };
+    tokio::join!(answer, ask);
+}
+
+/// One path is IPv4 and the other IPv6: both together, each alone, and both again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn paths_of_both_families_carry_one_session() {
+    in_time(async {
+        for plaintext in [true, false] {
+            let listen = ["127.0.0.1:0", "[::1]:0"].map(|address| address.parse().unwrap());
+            let config = ListenConfig::new(listen.to_vec(), settings(plaintext));
+            let mut listener = Listener::bind(config).await.unwrap();
+            let servers = listener.addresses();
+            let paths: Vec<PathConfig> =
+                [format!("127.0.0.2={}", servers[0]), format!("[::1]={}", servers[1])]
+                    .iter()
+                    .map(|path| path.parse().unwrap())
+                    .collect();
+            let session = connect(client(settings(plaintext), paths.clone())).await.unwrap();
+            let (peer, _) = listener.accept().await.unwrap();
+            let up = || session.stats().subflows.iter().map(|subflow| subflow.path.0).collect::<Vec<_>>();
+            becomes("both are up", || up().len() == 2).await;
+            there_and_back(&session, &peer).await;
+            for gone in [0, 1] {
+                session.remove_path(PathId(gone));
+                assert_eq!(up(), [1 - gone], "only the other family is left");
+                there_and_back(&session, &peer).await;
+                session.add_path(PathId(gone), paths[usize::from(gone)].clone());
+                becomes("both are up again", || up().len() == 2).await;
+            }
+            there_and_back(&session, &peer).await;
+            session.close().await.unwrap();
+        }
     })
     .await;
 }

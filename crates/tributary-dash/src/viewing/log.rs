@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 
@@ -80,7 +80,7 @@ pub struct EventLog {
 struct Kept {
     newest: VecDeque<Logged>,
     /// `None` also after it could not be written.
-    file: Option<File>,
+    file: Option<(PathBuf, File)>,
 }
 
 impl EventLog {
@@ -89,7 +89,8 @@ impl EventLog {
     /// # Errors
     /// The file cannot be created.
     pub fn new(path: Option<&Path>) -> io::Result<Self> {
-        let file = path.map(File::create).transpose()?;
+        let create = |path: &Path| File::create(path).map(|file| (path.to_owned(), file));
+        let file = path.map(create).transpose()?;
         Ok(Self { began: Instant::now(), kept: Mutex::new(Kept { file, ..Kept::default() }) })
     }
 
@@ -98,11 +99,11 @@ impl EventLog {
         let (t, wall) = (self.began.elapsed().as_secs_f64(), machine::timestamp(SystemTime::now()));
         let logged = Logged { t, wall, viewing, what };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(file) = &mut kept.file {
+        if let Some((path, file)) = &mut kept.file {
             let mut line = serde_json::to_string(&logged).expect("events have text as keys");
             line.push('\n');
             if let Err(error) = file.write_all(line.as_bytes()) {
-                tracing::warn!("event log stopped: {error}");
+                tracing::warn!("event log {} stopped: {error}", path.display());
                 kept.file = None;
             }
         }

@@ -92,3 +92,21 @@ fn the_file_of_events_has_one_object_a_line() {
     assert_eq!((lines.len(), log.newest().len()), (60, 50));
     assert!(lines[0]["t"].is_f64() && lines[0]["wall"].as_str().unwrap().ends_with('Z'));
 }
+
+/// Writing to `/dev/full` fails as on a full disk.
+#[test]
+fn a_full_disk_stops_the_file_of_events_and_is_said_once() {
+    let said = tempfile::NamedTempFile::new().unwrap();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(std::sync::Mutex::new(said.reopen().unwrap()))
+        .finish();
+    tracing::subscriber::with_default(subscriber, || {
+        let log = EventLog::new(Some(std::path::Path::new("/dev/full"))).unwrap();
+        (0..3).for_each(|number| log.say(number, ViewingEvent::Begun));
+        assert_eq!(log.newest().len(), 3, "the status has them all");
+    });
+    let said = std::fs::read_to_string(said.path()).unwrap();
+    let stopped = "event log /dev/full stopped: No space left on device";
+    assert_eq!((said.lines().count(), said.matches(stopped).count()), (1, 1), "{said}");
+}

@@ -25,17 +25,17 @@ const LONGEST: usize = u8::MAX as usize;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnAddress(ServerAddress);
 
-/// Why a text is no address of an instance.
+/// Why a text is no address of an instance. Whoever shows it names the text.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum OwnAddressError {
     /// Not `HOST:PORT`.
-    #[error("`{0}`: expected HOST:PORT at which clients reach this server, for example 203.0.113.5:7000")]
-    Malformed(String),
+    #[error("expected HOST:PORT at which clients reach this server, for example 203.0.113.5:7000")]
+    Malformed,
     /// Nobody can connect there.
     #[error(
-        "`{0}`: clients cannot connect to that address; give the address of one machine, and a port from 1 to 65535"
+        "clients cannot connect to that address; give the address of one machine, and a port from 1 to 65535"
     )]
-    Nowhere(String),
+    Nowhere,
     /// Too long for the server's answer.
     #[error("the address has {0} bytes; the server's answer has room for {LONGEST}")]
     Long(usize),
@@ -50,7 +50,7 @@ impl FromStr for OwnAddress {
         }
         let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
         let parsed = text.parse::<ServerAddress>().ok().filter(|_| is_plain);
-        let address = parsed.ok_or_else(|| OwnAddressError::Malformed(text.to_owned()))?;
+        let address = parsed.ok_or(OwnAddressError::Malformed)?;
         let is_somewhere = match &address {
             ServerAddress::Address(address) => {
                 let host = address.ip().to_canonical();
@@ -59,7 +59,7 @@ impl FromStr for OwnAddress {
             }
             ServerAddress::Name(_, port) => *port != 0,
         };
-        if is_somewhere { Ok(Self(address)) } else { Err(OwnAddressError::Nowhere(text.to_owned())) }
+        if is_somewhere { Ok(Self(address)) } else { Err(OwnAddressError::Nowhere) }
     }
 }
 

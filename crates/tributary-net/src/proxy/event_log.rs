@@ -44,7 +44,9 @@ pub enum EventLogForm {
 
 #[derive(Clone, Debug)]
 pub(super) struct EventLog {
-    file: Arc<Mutex<BufWriter<File>>>,
+    path: Arc<PathBuf>,
+    /// `None` once it could not be written.
+    file: Arc<Mutex<Option<BufWriter<File>>>>,
     /// One for each session.
     writers: Arc<StdMutex<JoinSet<()>>>,
     began: Instant,
@@ -55,9 +57,9 @@ impl EventLog {
     pub(super) async fn create(config: &EventLogConfig) -> Result<Self, ProxyError> {
         let file = File::create(&config.path).await;
         let file = file.map_err(|error| ProxyError::EventLog { path: config.path.clone(), error })?;
-        let file = Arc::new(Mutex::new(BufWriter::new(file)));
-        let (began, form) = (Instant::now(), config.form);
-        let log = Self { file, writers: Arc::default(), began, form };
+        let file = Arc::new(Mutex::new(Some(BufWriter::new(file))));
+        let (path, began, form) = (Arc::new(config.path.clone()), Instant::now(), config.form);
+        let log = Self { path, file, writers: Arc::default(), began, form };
         if form == EventLogForm::Qlog {
             log.put(qlog::head(&wall(SystemTime::now())), true).await;
         }
@@ -105,14 +107,16 @@ impl EventLog {
         }
     }
 
-    /// Writes to the file. Returns whether that went well.
+    /// Writes to the file. Returns whether that went well; if not, nothing more is written for any session.
     async fn put(&self, text: String, flush: bool) -> bool {
-        let mut file = self.file.lock().await;
+        let mut open = self.file.lock().await;
+        let Some(file) = open.as_mut() else { return false };
         let written = file.write_all(text.as_bytes()).await;
         let flushed = if flush { file.flush().await } else { Ok(()) };
         let outcome = written.and(flushed);
         if let Err(error) = &outcome {
-            tracing::warn!("event log stopped: {error}");
+            tracing::warn!("event log {} stopped: {error}", self.path.display());
+            *open = None;
         }
         outcome.is_ok()
     }

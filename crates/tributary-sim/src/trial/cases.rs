@@ -11,7 +11,7 @@ pub struct Case {
     pub name: &'static str,
     /// The trial.
     pub trial: Trial,
-    /// The last byte is read within this time.
+    /// The last byte is read within this time, or both ends know that the session was abandoned.
     pub within: Duration,
 }
 
@@ -56,6 +56,7 @@ pub fn cases() -> Vec<Case> {
     let mut cases = broken_paths();
     cases.extend(disturbed_paths());
     cases.extend(of_the_kernel());
+    cases.extend(abandoned_sessions());
     cases
 }
 
@@ -233,4 +234,23 @@ fn of_the_kernel() -> Vec<Case> {
             ],
         ),
     ]
+}
+
+/// One end abandons the session in the middle, and the other one learns the reason (`mptcp_join.sh`, fastclose).
+fn abandoned_sessions() -> Vec<Case> {
+    vec![
+        abandoned("the server abandons the session in the middle", End::Server, &[]),
+        abandoned("the client abandons the session in the middle", End::Client, &[]),
+        abandoned("the server abandons it, and the fast path is dead", End::Server, &[DEAD]),
+        abandoned("the client abandons it, and the fast path is dead", End::Client, &[DEAD]),
+    ]
+}
+
+/// Before a session is abandoned.
+const DEAD: (u64, Act) = (AT - 500, Act::Dead { path: 0, way: Way::Both, for_ms: FOR_GOOD });
+
+/// A download whose session an end abandons. The limit is what TCP's queues on the slow path need, and some more.
+fn abandoned(name: &'static str, end: End, acts: &[(u64, Act)]) -> Case {
+    let acts: Vec<_> = acts.iter().cloned().chain([(AT, Act::Abandon { end, code: 77 })]).collect();
+    case(name, AT + 500, paths(), &acts)
 }

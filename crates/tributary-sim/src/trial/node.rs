@@ -122,6 +122,9 @@ impl Node {
                 self.transport.change(|session| session.set_metered(PathId(path), metered).is_ok());
             }
             Act::Restart { end } if end == self.end => self.restart(),
+            Act::Abandon { end, code } if end == self.end => {
+                self.transport.change(|session| session.abort(code, "abandoned"));
+            }
             _ => self.lines.operate(now, act),
         }
         self.poke(now, out);

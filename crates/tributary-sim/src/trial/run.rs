@@ -39,7 +39,7 @@ pub struct Outcome {
     pub waited: f64,
     /// Most TCP connections of an end.
     pub connections: usize,
-    /// When the last byte was read, to within 50 ms.
+    /// When the last byte was read, or both ends knew that the session was abandoned, to within 50 ms.
     pub last_read: Instant,
     /// When everything had arrived and both directions of every stream were over, after the last operation.
     pub settled: Duration,
@@ -63,11 +63,13 @@ fn judged(trial: &Trial, happens: &Trial) -> Result<Outcome, Fault> {
     guarded(|| {
         let mut run = Run::new(trial, happens);
         run.operations()?;
-        rate::judge(trial, &run.read, |alone| {
-            let mut run = Run::new(alone, alone);
-            // A rule that the comparison breaks is another trial's fault.
-            run.operations().ok().map(|()| run.read)
-        })?;
+        if run.abandoned.is_none() {
+            rate::judge(trial, &run.read, |alone| {
+                let mut run = Run::new(alone, alone);
+                // A rule that the comparison breaks is another trial's fault.
+                run.operations().ok().map(|()| run.read)
+            })?;
+        }
         run.end()
     })
 }
@@ -103,6 +105,8 @@ struct Run<'a> {
     read: [Series; 2],
     /// The server has forgotten the client's session.
     forgotten: bool,
+    /// The code with which an end has abandoned the session.
+    abandoned: Option<u32>,
     outcome: Outcome,
 }
 
@@ -138,6 +142,7 @@ impl<'a> Run<'a> {
             steps: steps.into(),
             read: Default::default(),
             forgotten: false,
+            abandoned: None,
             outcome: Outcome::default(),
         }
     }
@@ -163,7 +168,7 @@ impl<'a> Run<'a> {
                 let read = self.node(end).lines.all.iter().map(|line| line.read).sum();
                 self.read[end as usize].push(read);
             }
-            if self.world.now() >= ends {
+            if self.world.now() >= ends || self.abandoned.is_some() {
                 return Ok(());
             }
         }
@@ -172,7 +177,9 @@ impl<'a> Run<'a> {
     /// One interval, then the checks.
     fn tick(&mut self) -> Result<(), Fault> {
         let until = self.world.now() + TICK;
-        while let Some((at, _)) = self.steps.front().filter(|(at, _)| *at <= until) {
+        while let Some((at, _)) =
+            self.steps.front().filter(|(at, _)| *at <= until && self.abandoned.is_none())
+        {
             self.advance(*at)?;
             let (_, step) = self.steps.pop_front().expect("it was just seen");
             self.step(&step);
@@ -209,6 +216,11 @@ impl<'a> Run<'a> {
                 }
                 act => {
                     self.forgotten |= matches!(act, Act::Restart { end: End::Server });
+                    if let Act::Abandon { code, .. } = act {
+                        let connected =
+                            End::BOTH.into_iter().all(|end| self.node(end).transport.is_connected());
+                        self.abandoned = Some(*code).filter(|_| connected);
+                    }
                     End::BOTH.into_iter().for_each(|end| {
                         self.act(end, |node, now, out| node.operate(now, act, out));
                     });
@@ -223,6 +235,9 @@ impl<'a> Run<'a> {
                 return self.fault(Rule::Memory, format!("{end:?}: {text}"));
             }
             let Some(code) = self.node(end).transport.ended() else { continue };
+            if self.abandoned == Some(code) {
+                continue;
+            }
             if end == End::Server || !std::mem::take(&mut self.forgotten) || code != CODE_GONE {
                 return self.fault(Rule::Closed, format!("the {end:?}'s session ended with code {code}"));
             }
@@ -234,18 +249,33 @@ impl<'a> Run<'a> {
         let (now, events) = (self.world.now(), self.world.events());
         let nodes = self.hosts.map(|host| self.world.host(host).expect("both hosts are nodes"));
         self.forgotten &= !is_same_session(nodes);
+        if self.abandoned.is_some() {
+            return Ok(());
+        }
         self.rules.check(now, events, nodes)
     }
 
     /// Everything to its end: all arrives, nothing happens while nothing is to do, and nothing is left after the session.
     fn end(mut self) -> Result<Outcome, Fault> {
-        self.settle()?;
+        if self.abandoned.is_none() {
+            self.settle()?;
+        }
         self.outcome.read = End::BOTH
             .map(|end| self.node(end).lines.all.iter().map(|line| line.read).sum::<u64>())
             .iter()
             .sum();
-        self.idle()?;
-        self.close()?;
+        match self.abandoned {
+            Some(code) => {
+                self.ends_with(code)?;
+                self.outcome.last_read = self.world.now();
+            }
+            None => {
+                self.idle()?;
+                self.act(End::Client, |node, now, out| node.close(now, out));
+                self.ends_with(0)?;
+            }
+        }
+        self.nothing_is_left()?;
         self.outcome.events = self.world.events();
         self.outcome.waited = self.rules.waited;
         self.outcome.connections = self.rules.connections;
@@ -307,16 +337,20 @@ impl<'a> Run<'a> {
         self.check()
     }
 
-    fn close(&mut self) -> Result<(), Fault> {
-        self.act(End::Client, |node, now, out| node.close(now, out));
+    /// Both ends know that the session is over, and why.
+    fn ends_with(&mut self, code: u32) -> Result<(), Fault> {
         let until = self.world.now() + CLOSING;
-        while End::BOTH.into_iter().any(|end| self.node(end).transport.ended() != Some(0)) {
+        while End::BOTH.into_iter().any(|end| self.node(end).transport.ended() != Some(code)) {
             if self.world.now() >= until {
                 let codes = End::BOTH.map(|end| self.node(end).transport.ended());
                 return self.fault(Rule::Closed, format!("{CLOSING:?} after the end, codes {codes:?}"));
             }
             self.advance(self.world.now() + TICK)?;
         }
+        Ok(())
+    }
+
+    fn nothing_is_left(&mut self) -> Result<(), Fault> {
         self.advance(self.world.now() + LINGERING)?;
         let left = End::BOTH.map(|end| self.node(end).transport.connections());
         if left != [(0, 0); 2] {

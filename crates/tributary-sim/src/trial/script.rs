@@ -119,6 +119,9 @@ pub enum Act {
     Stop { end: End, stream: u8 },
     /// An end changes the priority of what it writes on a stream.
     Priority { end: End, stream: u8, priority: u8 },
+    /// An end ends the session at once with this code, whatever is in flight, unless there is none yet. The trial is over when both
+    /// ends know it.
+    Abandon { end: End, code: u32 },
 }
 
 /// A network, two ends and what happens to them.

@@ -34,10 +34,17 @@ impl Ends {
     }
 
     /// The server's command, from one for `unshare` at the server's side. It prints where it listens.
-    pub fn serve(&self, mut unshare: Command) -> Command {
+    pub fn serve(&self, unshare: Command) -> Command {
+        let mut command = self.serve_without_keys(unshare);
+        command.arg("--shared-key").arg(self.at("key"));
+        command
+    }
+
+    /// The same without its keys.
+    pub fn serve_without_keys(&self, mut unshare: Command) -> Command {
         let script = format!("mount --bind $0 {RESOLV_CONF} && exec \"$@\"");
         unshare.args(["-m", "sh", "-c", &script]).arg(self.at("server.conf")).arg(PROGRAM);
-        unshare.args(["serve", "--allow", "any", "--shared-key"]).arg(self.at("key"));
+        unshare.args(["serve", "--allow", "any"]);
         unshare.env("TRIBUTARY_RUNTIME_DIR", self.at("status")).env_remove("RUST_LOG").stdout(Stdio::piped());
         unshare
     }

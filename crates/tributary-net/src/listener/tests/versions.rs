@@ -40,13 +40,22 @@ async fn a_newer_client_is_told_the_servers_version() {
         tls::connect_as(&mut stream, common().keys.shared().unwrap(), &ticket(Mode::Tls), Some(9)).await;
     assert!(matches!(shaken, Err(tls::TlsError::NotTls)));
     log.has("the client speaks wire format 9, this program 5").await;
-    let plain = super::listener(Common { plaintext: true, ..common() }).await;
-    let mut stream = TcpStream::connect(plain.addresses()[0]).await.unwrap();
-    let start = [&b"TRIB\x09\0\0\0"[..], &ticket(Mode::Plaintext)].concat();
-    stream.write_all(&start).await.unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await.unwrap();
-    assert_eq!(answer, b"TRIB\x05\0\0\0");
+}
+
+/// In plaintext mode the version is in the first bytes, before and after version 5.
+#[tokio::test]
+async fn a_client_of_another_version_is_told_the_servers_in_plaintext_too() {
+    let (log, _logging) = Log::start();
+    let plain = listener(Common { plaintext: true, ..common() }).await;
+    for version in [4, 6] {
+        let mut stream = TcpStream::connect(plain.addresses()[0]).await.unwrap();
+        let start = [&b"TRIB"[..], &[version, 0, 0, 0], &ticket(Mode::Plaintext)].concat();
+        stream.write_all(&start).await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        assert_eq!(answer, b"TRIB\x05\0\0\0");
+        log.has(&format!("the client speaks wire format {version}, this program 5")).await;
+    }
 }
 
 /// A server that speaks another version: `answer` is all that it does on a connection.

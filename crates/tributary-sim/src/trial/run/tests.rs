@@ -110,6 +110,18 @@ fn a_session_that_ends_before_its_time_is_found() {
 }
 
 #[test]
+fn an_abandoned_session_whose_peer_does_not_learn_the_reason_is_found() {
+    let abandon = (1500, Act::Abandon { end: End::Client, code: 77 });
+    let known = trial(1, &[bulk(5000), abandon.clone()]);
+    // Nothing that the client sends arrives any more.
+    let cut = (1499, Act::Dead { path: 0, way: Way::Up, for_ms: 60_000 });
+    let happens = trial(1, &[bulk(5000), abandon, cut]);
+    let outcome = judged(&known, &known).expect("the peer learns it");
+    assert!(outcome.read > 100_000 && outcome.last_read < Instant::from_millis(2000), "{outcome:?}");
+    assert_eq!(judged(&known, &happens).unwrap_err().rule, Rule::Closed);
+}
+
+#[test]
 fn events_without_progress_are_found() {
     let trial = trial(1, &[bulk(5000)]);
     let mut run = begun(&trial);
