@@ -1,13 +1,15 @@
-//! A server's memory with sessions that write and never read, and their effect on an honest client.
+//! A server's memory with sessions that write and never read, and their effect on an honest client; then as many honest clients.
 //!
 //! `tributary serve` runs as a process. Hostile clients, all in one other process, open streams, write as
 //! much as is accepted in both directions and read nothing; the target behind the server reads nothing from
 //! them and writes to them. An honest client uploads and downloads before they come and while they are there,
 //! round by round, at a fixed rate and as fast as it can. The fixed rate decides: without a limit the rate is that of
-//! the machine, which differs from round to round. Not here: the bound itself ([`tributary_net::Limits`]).
+//! the machine, which differs from round to round. At last, with a server of their own, honest clients that all download at once
+//! (`together`). Not here: the bound itself ([`tributary_net::Limits`]).
 
 mod hostile;
 mod target;
+mod together;
 
 use super::{BenchError, Expectation, Judged, Progress, Tables, median};
 use crate::daemon::{Program, keygen};
@@ -25,6 +27,7 @@ use tributary_net::{Common, ConnectConfig, Key, PathConfig, Session, connect};
 use tributary_report::{Table, stats};
 
 pub(crate) use hostile::run as run_hostile;
+use together::Together;
 
 /// Least share of its rate that the honest client keeps.
 const KEEPS: Expectation = Expectation::AtLeast(0.95);
@@ -36,6 +39,8 @@ const LEAD: f64 = 0.5;
 const PIECE: usize = 256 << 10;
 
 /// A server's memory under clients that write and never read, and their effect on an honest client beside them.
+///
+/// Then honest clients with own keys download at once: whether each gets the same, the time of a scrape, and the server's memory.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   tributary-lab bench sessions
@@ -47,6 +52,9 @@ pub struct Settings {
     /// Streams of each
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub streams: u32,
+    /// Honest clients with own keys, two paths each, that download at once
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(2..=1020))]
+    pub clients: u32,
     #[command(flatten)]
     pub(crate) memory: tributary_cli::arguments::MemoryArguments,
     /// Rounds, each without and with hostile sessions
@@ -93,6 +101,8 @@ pub struct Report {
     pub peak: Option<Judged>,
     /// The honest client.
     pub honest: Vec<Direction>,
+    /// Honest clients, all at once; `None` until every round has ended.
+    pub together: Option<Together>,
 }
 
 pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchError> {
@@ -130,6 +140,7 @@ async fn measure(settings: &Settings, progress: Progress<'_>) -> Result<Report, 
         most: Vec::new(),
         peak: None,
         honest: directions.collect(),
+        together: None,
     };
     for round in 1..=settings.rounds {
         progress(&format!("round {round} of {}: the honest client alone", settings.rounds));
@@ -146,7 +157,7 @@ async fn measure(settings: &Settings, progress: Progress<'_>) -> Result<Report, 
         report.most.push(most << 10);
         report.open.push(server.usage()?.sessions.saturating_sub(1));
         crowd.end();
-        gone(&server).await?;
+        gone(&server, 1).await?;
     }
     let peaks: Vec<f64> = report.most.iter().map(|most| mib(*most)).collect();
     report.peak =
@@ -154,15 +165,17 @@ async fn measure(settings: &Settings, progress: Progress<'_>) -> Result<Report, 
     for direction in &mut report.honest {
         direction.ratio = Some(Judged::ratio(&direction.beside_mbps, &direction.alone_mbps, KEEPS));
     }
+    drop((honest, server));
+    report.together = Some(together::measure(settings, &target, progress).await?);
     Ok(report)
 }
 
-/// Waits until the server has closed the hostile sessions.
-async fn gone(server: &Program) -> Result<(), BenchError> {
+/// Waits until the server has no more sessions than these.
+async fn gone(server: &Program, left: u64) -> Result<(), BenchError> {
     let began = Instant::now();
-    while server.usage()?.sessions > 1 {
+    while server.usage()?.sessions > left {
         if began.elapsed() > Duration::from_secs(60) {
-            return Err(failed("tributary serve", "hostile sessions stay although their client has ended"));
+            return Err(failed("tributary serve", "sessions stay although their clients have ended"));
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
@@ -241,6 +254,7 @@ impl Tables for Report {
             .number(("beside them", "Mbit/s"), 0, |d| median(&d.beside_mbps))
             .judged("ratio", |d| d.ratio.iter().flat_map(|ratio| ratio.cells(3)))
             .table();
-        vec![memory, peak, honest]
+        let together = self.together.iter().flat_map(Together::tables);
+        [memory, peak, honest].into_iter().chain(together).collect()
     }
 }
