@@ -1,6 +1,6 @@
 // What a page decodes and plays of a video's sound. Needs nothing but WebAudio: what the page gives to the loudspeaker, an analyser
 // gets, too.
-import { PATIENCE, fail } from './stand.mjs';
+import { PATIENCE, fail, sleep } from './stand.mjs';
 
 /** In a page before its own script: keeps what its AudioDecoder returns, and listens to what goes to its loudspeaker. */
 export function listen() {
@@ -53,23 +53,39 @@ export async function silent(page) {
   await page.waitForFunction(quiet, undefined, PATIENCE);
 }
 
-/**
- * The tone of what the page decoded last, Hz, by the times at which it crosses zero; it must have no gap. Where the video begins again, its
- * last packet is filled up with silence, which has no tone.
- */
-export async function decoded(page) {
-  const pieces = await page.evaluate(() => window.heard.decoded);
-  const of = pieces.slice(-15);
+/** Packets that are compared: they contain the beginning of a GoP. */
+const PACKETS = 60;
+/** Packets that are partly silent where the video begins again: the last ones are filled up, and the first one begins before its sound. */
+const PARTLY = 3;
+
+/** What is missing in packets of sound, but for one place where the video begins again. */
+function missing(of) {
+  if (of.length < PACKETS) return `${of.length} packets of sound were decoded`;
   for (let at = 1; at < of.length; at += 1) {
     const step = of[at].timestamp - of[at - 1].timestamp;
     const lasts = (of[at - 1].samples.length / of[at - 1].rate) * 1e6;
     // The video begins again after its last GoP.
-    if (Math.abs(step - lasts) > 1000 && Math.abs(step - lasts) > 100000) fail(`after ${lasts} µs of sound comes that of ${step} µs later`);
+    if (Math.abs(step - lasts) > 1000 && Math.abs(step - lasts) > 100000) return `after ${lasts} µs of sound comes that of ${step} µs later`;
   }
-  const powers = of.map(({ samples }) => samples.reduce((sum, sample) => sum + sample * sample, 0) / samples.length);
-  const usual = powers.toSorted((a, b) => a - b)[of.length >> 1];
-  const whole = of.filter((_, at) => powers[at] > 0.95 * usual);
-  if (whole.length < of.length - 2) fail(`${of.length - whole.length} of ${of.length} packets are partly silent`);
+  const partly = [...of.keys()].filter((at) => !isWhole(of, at));
+  return partly.at(-1) - partly[0] >= PARTLY ? `packets ${partly.join(', ')} of ${of.length} are partly silent` : undefined;
+}
+
+const power = ({ samples }) => samples.reduce((sum, sample) => sum + sample * sample, 0) / samples.length;
+const isWhole = (of, at) => power(of[at]) > 0.95 * of.map(power).toSorted((a, b) => a - b)[of.length >> 1];
+
+/**
+ * The tone of what the page decoded last, Hz, by the times at which it crosses zero. Waits until it has no gap: a page that is late on a
+ * busy machine goes on with a later GoP.
+ */
+export async function decoded(page) {
+  const last = async () => (await page.evaluate(() => window.heard.decoded)).slice(-PACKETS);
+  let of = await last();
+  for (const end = Date.now() + PATIENCE.timeout; missing(of) !== undefined; of = await last()) {
+    if (Date.now() > end) fail(missing(of));
+    await sleep(200);
+  }
+  const whole = of.filter((_, at) => isWhole(of, at));
   const crosses = (sample, at, samples) => at > 0 && samples[at - 1] < 0 && sample >= 0;
   const count = whole.reduce((sum, { samples }) => sum + samples.filter(crosses).length, 0);
   const seconds = whole.reduce((sum, { samples, rate }) => sum + samples.length / rate, 0);
