@@ -1,4 +1,4 @@
-//! Makes the program smaller: compresses the pages that it serves, which browsers read as they are, and packs its relocations.
+//! Makes the program smaller: compresses the pages that it serves (browsers read them compressed) and packs its relocations.
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -18,7 +18,7 @@ fn glibc() -> Option<(u32, u32)> {
 }
 
 fn main() {
-    // Half a megabyte less. A program needs the C library that it was built with or a newer one, so what this one reads is enough.
+    // Saves half a megabyte. The program needs this system's glibc or a newer one in any case, so it is enough that this one reads them.
     let native = env::var_os("HOST") == env::var_os("TARGET");
     if native && glibc().is_some_and(|version| version >= PACKED_SINCE) {
         println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");

@@ -58,36 +58,41 @@ const PACKETS = 60;
 /** Packets that are partly silent where the video begins again: the last ones are filled up, and the first one begins before its sound. */
 const PARTLY = 3;
 
-/** What is missing in packets of sound, but for one place where the video begins again. */
-function missing(of) {
-  if (of.length < PACKETS) return `${of.length} packets of sound were decoded`;
-  for (let at = 1; at < of.length; at += 1) {
-    const step = of[at].timestamp - of[at - 1].timestamp;
-    const lasts = (of[at - 1].samples.length / of[at - 1].rate) * 1e6;
-    // The video begins again after its last GoP.
-    if (Math.abs(step - lasts) > 1000 && Math.abs(step - lasts) > 100000) return `after ${lasts} µs of sound comes that of ${step} µs later`;
-  }
-  const partly = [...of.keys()].filter((at) => !isWhole(of, at));
-  return partly.at(-1) - partly[0] >= PARTLY ? `packets ${partly.join(', ')} of ${of.length} are partly silent` : undefined;
+/** Which packets have the usual power: no part of them is silent. */
+function whole(packets) {
+  const powers = packets.map(({ samples }) => samples.reduce((sum, sample) => sum + sample * sample, 0) / samples.length);
+  const usual = powers.toSorted((a, b) => a - b)[packets.length >> 1];
+  return powers.map((power) => power > 0.95 * usual);
 }
 
-const power = ({ samples }) => samples.reduce((sum, sample) => sum + sample * sample, 0) / samples.length;
-const isWhole = (of, at) => power(of[at]) > 0.95 * of.map(power).toSorted((a, b) => a - b)[of.length >> 1];
+/** What is missing in packets of sound; one place where the video begins again is no fault. */
+function missing(packets) {
+  if (packets.length < PACKETS) return `only ${packets.length} packets of sound were decoded`;
+  for (const [at, { timestamp, samples, rate }] of packets.slice(0, -1).entries()) {
+    const step = packets[at + 1].timestamp - timestamp;
+    const lasts = (samples.length / rate) * 1e6;
+    // Where the video begins again, the step differs by less than this.
+    if (Math.abs(step - lasts) > 100000) return `after ${lasts} µs of sound comes that of ${step} µs later`;
+  }
+  const partly = whole(packets).flatMap((is, at) => (is ? [] : [at]));
+  return partly.at(-1) - partly[0] >= PARTLY ? `packets ${partly.join(', ')} of ${packets.length} are partly silent` : undefined;
+}
 
 /**
- * The tone of what the page decoded last, Hz, by the times at which it crosses zero. Waits until it has no gap: a page that is late on a
- * busy machine goes on with a later GoP.
+ * The tone of what the page decoded last, Hz, by the times at which it crosses zero. Waits until nothing is missing: a page that is late on
+ * a busy machine goes on with a later GoP.
  */
 export async function decoded(page) {
   const last = async () => (await page.evaluate(() => window.heard.decoded)).slice(-PACKETS);
-  let of = await last();
-  for (const end = Date.now() + PATIENCE.timeout; missing(of) !== undefined; of = await last()) {
-    if (Date.now() > end) fail(missing(of));
+  let packets = await last();
+  for (const end = Date.now() + PATIENCE.timeout; missing(packets) !== undefined; packets = await last()) {
+    if (Date.now() > end) fail(missing(packets));
     await sleep(200);
   }
-  const whole = of.filter((_, at) => isWhole(of, at));
+  const of = whole(packets);
+  const pieces = packets.filter((_, at) => of[at]);
   const crosses = (sample, at, samples) => at > 0 && samples[at - 1] < 0 && sample >= 0;
-  const count = whole.reduce((sum, { samples }) => sum + samples.filter(crosses).length, 0);
-  const seconds = whole.reduce((sum, { samples, rate }) => sum + samples.length / rate, 0);
+  const count = pieces.reduce((sum, { samples }) => sum + samples.filter(crosses).length, 0);
+  const seconds = pieces.reduce((sum, { samples, rate }) => sum + samples.length / rate, 0);
   return count / seconds;
 }

@@ -131,7 +131,7 @@ where
             return last;
         }
         tokio::select! {
-            // A program that was not scheduled in time finds both ready, and needs no other address.
+            // After a pause of this program both may be ready: then the connection counts, and no other address is tried.
             biased;
             outcome = first_of(&mut tries) => match outcome {
                 Ok(connection) => return Some(Ok(connection)),
@@ -245,8 +245,7 @@ mod tests {
         }
     }
 
-    /// In virtual time: the first address answers at the moment at which the second one would be tried, as for a program that was not
-    /// scheduled before.
+    /// In virtual time: the first address answers at the moment at which the second one would be tried, as after a pause of the program.
     #[tokio::test(start_paused = true)]
     async fn an_address_that_has_answered_is_not_given_up_for_the_next() {
         let [first, second] = [1, 2].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));

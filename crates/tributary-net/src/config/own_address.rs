@@ -25,7 +25,7 @@ const LONGEST: usize = u8::MAX as usize;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnAddress(ServerAddress);
 
-/// Why a text is no address of an instance. Whoever shows it names the text.
+/// Why a text is no address of an instance. The text itself is not repeated: callers name it with the option or the setting.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum OwnAddressError {
     /// Not `HOST:PORT`.

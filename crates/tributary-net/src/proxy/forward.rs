@@ -292,7 +292,7 @@ impl Forwarder {
         tracing::info!(connections = connections.open(), "ending; connections have {drain:?} to finish");
         let reset = connections.finish(deadline).await;
         let drained = Drained { reset, undelivered: self.sessions.close(deadline).await };
-        // Not before: without it the kernel would lead around the session what was led to it.
+        // Not earlier: without the device the kernel sends the programs' packets past the session.
         drop(self.packets);
         drained
     }
@@ -336,7 +336,7 @@ async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 /// How connections to a listener find out where they lead.
 enum Way {
     Listen(LeadsTo),
-    /// With the device, whose addresses the connections have: they end with it, so each holds it.
+    /// With the device: its addresses are the connections' own, so a connection needs it until its program has been told of the end.
     Redirected(Option<Packets>),
 }
 

@@ -35,8 +35,8 @@ const MOST_IN_FRAME: usize = 64;
 /// Time before the device is read again after an error.
 const AFTER_ERROR: Duration = Duration::from_millis(20);
 
-/// A TUN device whose datagrams go where they are addressed to. The kernel removes its interface, addresses and routes with the last
-/// clone.
+/// A TUN device whose datagrams go where they are addressed to. When the last clone is dropped, the kernel removes the device's interface,
+/// addresses and routes.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Packets(Arc<AsyncFd<Tun>>);
 
@@ -49,8 +49,8 @@ impl Packets {
         Ok(Self(Arc::new(readiness::register(tun)?)))
     }
 
-    /// Carries datagrams in both directions until `ended`, and then those that still wait in the device. While there is no session they
-    /// are dropped, and so are later ones.
+    /// Carries datagrams in both directions until `ended`, and then those that still wait in the device. Those that come while there is no
+    /// session, or later, are dropped.
     pub(in super::super) async fn run(self, sessions: Arc<Sessions>, ended: CancellationToken) {
         let flows = FlowTable::new(MOST_FLOWS, Sources { tun: self.0.clone(), cuts: true.into() });
         let (mut waiting, mut last) = (Waiting::new(), 0);
