@@ -53,8 +53,8 @@ export async function silent(page) {
   await page.waitForFunction(quiet, undefined, PATIENCE);
 }
 
-/** Packets that are compared: they contain the beginning of a GoP. */
-const PACKETS = 60;
+/** Packets that are compared: less than a third of a second, because a page on a busy machine may leave out a GoP every second. */
+const PACKETS = 15;
 /** Packets that are partly silent where the video begins again: the last ones are filled up, and the first one begins before its sound. */
 const PARTLY = 3;
 
@@ -80,7 +80,7 @@ function missing(packets) {
 
 /**
  * The tone of what the page decoded last, Hz, by the times at which it crosses zero. Waits until nothing is missing: a page that is late on
- * a busy machine goes on with a later GoP.
+ * a busy machine goes on with a later GoP, and its decoder begins anew.
  */
 export async function decoded(page) {
   const last = async () => (await page.evaluate(() => window.heard.decoded)).slice(-PACKETS);
