@@ -126,7 +126,9 @@ try {
       shown.pasted += pictures.length;
     },
   };
-  const sphere = { longest: 8192, set: () => panorama };
+  const judged = { shown: 0, due: 0 };
+  const judge = (shown_, due) => Object.assign(judged, { shown: judged.shown + shown_, due: judged.due + due });
+  const sphere = { longest: 8192, set: () => panorama, judge };
   const failures = { count: 0, overwhelmed: 0 };
   const player = new Player(sphere, () => (failures.count += 1), () => (failures.overwhelmed += 1));
   const messages = new Messages();
@@ -163,6 +165,7 @@ try {
   const { counters } = player.decoders;
   if (shown.pasted < SLOTS * TILES * 15 || counters.corrupt === 0 || counters.overflow > 0) fail(`${shown.pasted} pictures, ${JSON.stringify(counters)}`);
   if (failures.overwhelmed > 0) fail('a few tiles that do not decode are no reason for low resolution');
+  if (judged.due < SLOTS * 25 * 0.9 || judged.shown < 0.8 * judged.due || judged.shown > judged.due) fail(`${judged.shown} of ${judged.due} pictures are said to be shown`);
   if (open.size > 3 * TILES * 20) fail(`${open.size} pictures are not closed`);
 
   // When most decoders fail for a few slots, and not before, the page asks for low resolution, once.
@@ -174,6 +177,26 @@ try {
     if (slot === SLOTS + 3 && failures.overwhelmed > 0) fail('low resolution after two slots');
   }
   if (failures.overwhelmed !== 1) fail(`low resolution was asked for ${failures.overwhelmed} times`);
+
+  // Machines that draw so many pixels for each picture that is due, or whose decoders return half of the pictures.
+  const { Detail } = await load('play/detail.ts');
+  const hour = (software, most, decoded = 30) => {
+    const detail = new Detail(software);
+    const full = 800 * 600;
+    return Array.from({ length: SLOTS }, () => {
+      const pixels = Math.min(detail.pixels, full);
+      const shown_ = Math.min(decoded, 30, Math.floor((30 * most) / pixels));
+      detail.judge(shown_, 30, full);
+      return { pixels, shown: shown_ };
+    });
+  };
+  const share = (slots, is) => slots.filter(is).length / slots.length;
+  const slow = hour(true, 200_000);
+  if (share(slow, ({ shown }) => shown >= 24) < 0.99 || share(slow, ({ pixels }) => pixels > 100_000) < 0.99) fail('a slow machine shows too few pictures, or pixels');
+  if (share(hour(false, 200_000), ({ shown }) => shown >= 24) < 0.99) fail('a machine with a slow GPU shows too few pictures');
+  if (share(hour(true, 1e7), ({ pixels }) => pixels === 480_000) < 0.99) fail('a fast machine does not draw all pixels');
+  if (share(hour(false, 1e7, 15), ({ pixels }) => pixels === 480_000) < 0.99) fail('fewer pixels where the decoders are slow');
+  if (share(hour(true, 20_000), ({ pixels }) => pixels >= 65_536) < 1) fail('a picture of too few pixels');
 
   // A browser that does not know the tiles' codec, and a page that does not, have the same way out.
   const unknown = { overwhelmed: 0, words: new Set() };

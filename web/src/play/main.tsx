@@ -94,7 +94,7 @@ function Radios() {
 
 const seconds = (ms: number | undefined) => (ms === undefined ? "–" : `${(ms / 1000).toFixed(2)} s`);
 
-function Panel({ player, sound, look }: { player: Player; sound: Sound; look: Orientation }) {
+function Panel({ player, sound, look, drawn }: { player: Player; sound: Sound; look: Orientation; drawn: string }) {
   const { counters } = player.decoders;
   const { slot, video } = player;
   const facts: [string, string | number][] = [
@@ -102,6 +102,7 @@ function Panel({ player, sound, look }: { player: Player; sound: Sound; look: Or
     ["first picture after", seconds(player.firstPictureMs)],
     ["moving after", seconds(player.playsMs)],
     ["pictures shown", player.pictures],
+    ["drawn in pixels", drawn],
     ["tiles after their time", late],
     ["pictures decoded too late", counters.tooLate],
     ["tiles that did not decode", counters.corrupt],
@@ -285,6 +286,7 @@ function start(page: HTMLElement) {
         paused,
         slot: slot?.slot ?? "",
         pictures: player.pictures,
+        drawn: sphere.drawn,
         firstPictureMs: Math.round(player.firstPictureMs ?? 0),
         playsMs: Math.round(player.playsMs ?? 0),
         middleQuality: slot?.tiles[player.inView(orientation)] ?? "",
@@ -299,7 +301,7 @@ function start(page: HTMLElement) {
       for (const [key, value] of Object.entries(data)) page.dataset[key] = String(value);
       speaker.hidden = sound.state === "none";
       speaker.textContent = SPEAKER[sound.state];
-      render(<Panel player={player} sound={sound} look={orientation} />, panel);
+      render(<Panel player={player} sound={sound} look={orientation} drawn={sphere.drawn} />, panel);
     }
   });
 }

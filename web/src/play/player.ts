@@ -34,7 +34,8 @@ export class Player {
   #panorama: Panorama | undefined;
   #middles: [number, number, number][] = [];
   #tiles = new Map<number, Map<number, Tile>>();
-  #shows: { slot: Slot; show: Show }[] = [];
+  /** Slots that have begun, each with the number of its pictures that were shown, and the last of these. */
+  #shows: { slot: Slot; show: Show; shown: number; last: number }[] = [];
   /** The first pictures of the first slot's tiles, and the places that show one. */
   #first: { show: Show; shown: Set<number> } | undefined;
   #origin: number | undefined;
@@ -118,7 +119,7 @@ export class Player {
     const tiles = this.#tiles.get(slot.slot);
     for (const before of this.#tiles.keys()) if (before <= slot.slot) this.#tiles.delete(before);
     const show = this.decoders.show(slot.slot, [...(tiles?.values() ?? [])], now);
-    this.#shows.push({ slot, show });
+    this.#shows.push({ slot, show, shown: 0, last: -1 });
     // A tab in the background draws nothing. What is shown is behind by the delay, which short slots fit into more than once.
     const most = 2 + Math.floor(DELAY_MS / (1000 * (this.video?.gop_s ?? 1)));
     while (this.#shows.length > most) this.decoders.end(this.#shows.shift()!.show);
@@ -139,8 +140,9 @@ export class Player {
   turn(now: number, look: Orientation) {
     const order = (tile: number) => -nearness(look, this.#middles[tile] ?? [0, 0, 1]);
     while (this.#shows[1] !== undefined && this.#due(this.#shows[1].show, now) >= 0) {
-      const { show } = this.#shows.shift()!;
+      const { show, shown } = this.#shows.shift()!;
       this.#judge(show);
+      if (show.jobs.length > 0) this.#sphere.judge(shown, show.pictures);
       this.decoders.end(show);
     }
     for (const { show } of this.#shows) this.decoders.turn(show, this.#due(show, now), now, order);
@@ -156,6 +158,8 @@ export class Player {
     this.slot = present.slot;
     const ready = this.#ready(present.show, due);
     if (ready.length === 0) return;
+    if (due > present.last) present.shown += 1;
+    present.last = due;
     this.#blank = false;
     void panorama.paste(ready, this.#failed).then(() => this.#count());
   }

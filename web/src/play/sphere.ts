@@ -14,6 +14,7 @@ import {
   SphereGeometry,
   WebGLRenderer,
 } from "three";
+import { Detail } from "./detail";
 import type { Video } from "./feed";
 
 const VERTEX = `
@@ -161,6 +162,12 @@ export class Panorama {
   }
 }
 
+/** Whether the browser draws with the processor, if it says so. */
+function isSoftware(gl: WebGLRenderingContext | WebGL2RenderingContext): boolean {
+  const info = gl.getExtension("WEBGL_debug_renderer_info");
+  return info !== null && /SwiftShader|llvmpipe|softpipe|Software|Basic Render/i.test(String(gl.getParameter(info.UNMASKED_RENDERER_WEBGL)));
+}
+
 /** What is drawn for each eye is in a layer of three.js's own for it. */
 const LEFT_EYE = 1;
 /** A picture that does not change is drawn again after this time, whatever became of the last one. */
@@ -175,6 +182,9 @@ export class Sphere {
   #field: [number, number] = [110, 90];
   /** What was drawn last, and when. */
   #drawn = { what: "", at: -Infinity };
+  readonly #detail: Detail;
+  /** Pixels of the canvas on this screen. */
+  #full = 0;
   /** By how much the sphere is turned around a headset, degrees to the left. */
   heading = 0;
 
@@ -185,6 +195,21 @@ export class Sphere {
     this.#renderer.xr.setReferenceSpaceType("local");
     this.#camera.rotation.order = "YXZ";
     this.#camera.layers.enable(LEFT_EYE);
+    const detail = new Detail(isSoftware(this.#renderer.getContext()));
+    this.#detail = detail;
+    // A page in the background draws nothing.
+    document.addEventListener("visibilitychange", () => detail.pause());
+  }
+
+  /** A slot is over: so many of the pictures that were due were shown. */
+  judge(shown: number, due: number) {
+    if (!document.hidden && !this.#renderer.xr.isPresenting) this.#detail.judge(shown, due, this.#full);
+  }
+
+  /** What the view is drawn with, pixels. */
+  get drawn(): string {
+    const { width, height } = this.#renderer.domElement;
+    return `${width}×${height}`;
   }
 
   /** Calls back before each picture of the page, or of the headset while it is used. */
@@ -252,7 +277,9 @@ export class Sphere {
     }
     this.#scene.rotation.y = 0;
     const canvas = this.#renderer.domElement;
-    const scale = Math.min(devicePixelRatio, 2);
+    const ratio = Math.min(devicePixelRatio, 2);
+    this.#full = canvas.clientWidth * canvas.clientHeight * ratio * ratio;
+    const scale = ratio * Math.sqrt(Math.min(1, this.#detail.pixels / this.#full));
     const [width, height] = [canvas.clientWidth * scale, canvas.clientHeight * scale].map(Math.round) as [number, number];
     if (width === 0 || height === 0) return;
     const [what, now] = [[yaw, pitch, roll, width, height, this.#shown?.panorama.changes].join(" "), performance.now()];
