@@ -121,13 +121,15 @@ async function tabs(page, url) {
   if (complaints.length > 0) fail(complaints.join('; '));
 }
 
-/** The picture fills its place whatever the window's size, and nothing is wider than the window. */
+/** The picture fills its place whatever the window's size, with its shape and at most its pixels, and nothing is wider than the window. */
 async function resized(page, tiles) {
   for (const [width, height] of [[390, 700], [1600, 500], [1180, 900]]) {
     await page.setViewportSize({ width, height });
     await page.waitForFunction(() => {
-      const canvas = document.querySelector('canvas');
-      return canvas.width === Math.round(canvas.clientWidth * devicePixelRatio);
+      const { width, height, clientWidth, clientHeight } = document.querySelector('canvas');
+      // Both sides are rounded.
+      const shape = Math.abs(width * clientHeight - height * clientWidth) <= (clientWidth + clientHeight) / 2;
+      return shape && width <= Math.round(clientWidth * devicePixelRatio) && document.querySelector('main').dataset.drawn === `${width}×${height}`;
     }, undefined, PATIENCE);
     const wide = await page.evaluate(() => document.documentElement.scrollWidth);
     if (wide > width) fail(`the page is ${wide} pixels wide in a window of ${width}`);
