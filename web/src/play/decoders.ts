@@ -17,7 +17,7 @@ const IN_DECODER = 12;
 /** A decoder that has pictures to decode returns one within this time, or never. */
 const WATCHDOG_MS = 2000;
 /** A page that is drawn this seldom is in the background, or the machine is too slow; decoders are not to blame for that time. */
-const SELDOM_MS = 200;
+export const SELDOM_MS = 200;
 
 export interface Counters {
   /** Tiles of slots whose decoding began. */
@@ -61,14 +61,14 @@ export interface Show {
   pictures: number;
   /** It had a turn, and so the chance of a decoder for each job. */
   turned: boolean;
-  /** The page was drawn too seldom to say how fast the decoders are. */
-  seldom: boolean;
+  /** The longest time in which the page was not drawn while the slot was there, ms. */
+  away: number;
 }
 
 export class Decoders {
   readonly counters: Counters = { jobs: 0, decoded: 0, tooLate: 0, corrupt: 0, watchdog: 0, overflow: 0 };
   #workers: Worker[] = [];
-  #turned = 0;
+  #begun = 0;
   #failed: (tile: number, cause: string) => void;
 
   constructor(failed: (tile: number, cause: string) => void) {
@@ -91,21 +91,23 @@ export class Decoders {
         this.#failed(tile, `does not decode: ${error instanceof Error ? error.message : String(error)}`);
       }
     }
-    return { slot, jobs, unreadable, pictures: Math.max(1, ...jobs.map((job) => job.pictures.length)), turned: false, seldom: false };
+    return { slot, jobs, unreadable, pictures: Math.max(1, ...jobs.map((job) => job.pictures.length)), turned: false, away: 0 };
   }
 
-  /** All shows were given their turn. */
-  turned(now: number) {
-    this.#turned = now;
+  /** The page is drawn again. To be called with all shows, before they are given their turn. */
+  begin(shows: Show[], now: number) {
+    const away = now - this.#begun;
+    this.#begun = now;
+    for (const show of shows) {
+      show.away = Math.max(show.away, away);
+      if (away > SELDOM_MS) for (const job of show.jobs) job.progress += away;
+    }
   }
 
   /** Decodes on, up to a little more than picture `at`; the tiles with the smallest `order` first. */
   turn(show: Show, at: number, now: number, order: (tile: number) => number) {
     show.turned = true;
     const open = show.jobs.filter((job) => !job.over);
-    const away = now - this.#turned > SELDOM_MS ? now - this.#turned : 0;
-    show.seldom ||= away > 0;
-    for (const job of open) job.progress += away;
     for (const job of open.sort((a, b) => order(a.tile) - order(b.tile))) {
       if (job.returned < job.fed && now - job.progress > WATCHDOG_MS) {
         this.counters.watchdog += 1;

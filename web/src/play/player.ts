@@ -1,7 +1,7 @@
 // Shows slots at their time: the program's player says when a slot begins and which of its tiles were in time; they are decoded
 // and put on the sphere. Before the first one begins, the first picture of each of its tiles is shown as soon as it is decoded.
 
-import { Decoders, type Show } from "./decoders";
+import { Decoders, SELDOM_MS, type Show } from "./decoders";
 import type { News, Slot, Tile, Video } from "./feed";
 import { type Orientation, nearness } from "./look";
 import type { Panorama, Sphere } from "./sphere";
@@ -16,6 +16,8 @@ const DRIFT = 0.05;
 const MOST_FAILED = 3;
 /** The same where decoders are too slow, which may pass. */
 const MOST_SLOW = 10;
+/** A page that is not drawn for so long is in the background. */
+const BACKGROUND_MS = 1000;
 /** Places across a field of view, as parts of it from its middle. */
 const FIELD = [-0.45, -0.225, 0, 0.225, 0.45];
 
@@ -139,15 +141,15 @@ export class Player {
   /** Decodes and shows what is due. */
   turn(now: number, look: Orientation) {
     const order = (tile: number) => -nearness(look, this.#middles[tile] ?? [0, 0, 1]);
+    const shows = this.#shows.map(({ show }) => show);
+    this.decoders.begin(this.#first === undefined ? shows : [...shows, this.#first.show], now);
     while (this.#shows[1] !== undefined && this.#due(this.#shows[1].show, now) >= 0) {
       const { show, shown } = this.#shows.shift()!;
-      this.#judge(show);
-      if (show.jobs.length > 0) this.#sphere.judge(shown, show.pictures);
+      this.#judge(show, shown);
       this.decoders.end(show);
     }
     for (const { show } of this.#shows) this.decoders.turn(show, this.#due(show, now), now, order);
     if (this.#first !== undefined) this.decoders.turn(this.#first.show, 0, now, order);
-    this.decoders.turned(now);
     const present = this.#shows[0];
     const panorama = this.#panorama;
     if (panorama === undefined || panorama.copying) return;
@@ -164,12 +166,16 @@ export class Player {
     void panorama.paste(ready, this.#failed).then(() => this.#count());
   }
 
-  /** Whether the browser decodes the tiles is seen only by decoding: it accepts configurations of any size and number. */
-  #judge(show: Show) {
+  /**
+   * A slot is over, of which so many pictures were shown. Whether the browser decodes the tiles is seen only by decoding: it accepts
+   * configurations of any size and number.
+   */
+  #judge(show: Show, shown: number) {
+    if (show.jobs.length > 0 && show.away < BACKGROUND_MS) this.#sphere.judge(shown, show.pictures);
     const half = (show.jobs.length + show.unreadable) / 2;
     const count = (of: (job: Show["jobs"][number]) => boolean) => show.jobs.filter(of).length;
     const failed = show.unreadable + count((job) => job.failed) > half ? this.#trouble.failed + 1 : 0;
-    const slow = !show.seldom && count((job) => job.returned < job.pictures.length / 2) > half ? this.#trouble.slow + 1 : 0;
+    const slow = show.away <= SELDOM_MS && count((job) => job.returned < job.pictures.length / 2) > half ? this.#trouble.slow + 1 : 0;
     this.#trouble = { failed, slow };
     if (failed < MOST_FAILED && slow < MOST_SLOW) return;
     this.#trouble = { failed: 0, slow: 0 };

@@ -195,15 +195,12 @@ export class Sphere {
     this.#renderer.xr.setReferenceSpaceType("local");
     this.#camera.rotation.order = "YXZ";
     this.#camera.layers.enable(LEFT_EYE);
-    const detail = new Detail(isSoftware(this.#renderer.getContext()));
-    this.#detail = detail;
-    // A page in the background draws nothing.
-    document.addEventListener("visibilitychange", () => detail.pause());
+    this.#detail = new Detail(isSoftware(this.#renderer.getContext()));
   }
 
   /** A slot is over: so many of the pictures that were due were shown. */
   judge(shown: number, due: number) {
-    if (!document.hidden && !this.#renderer.xr.isPresenting) this.#detail.judge(shown, due, this.#full);
+    if (!this.#renderer.xr.isPresenting) this.#detail.judge(shown, due, this.#full);
   }
 
   /** What the view is drawn with, pixels. */
