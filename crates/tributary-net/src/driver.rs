@@ -247,6 +247,7 @@ impl Driver {
                 state.paths.leave(path, why);
                 session.remove_path(now, path);
             }
+            (Command::SetCap(path, cap), Some(_)) => state.set_cap(now, path, cap),
             // The session was given this subflow before the reply was sent, and may have dropped it since.
             (Command::Opened(established), None)
                 if session.subflow_stats().any(|stats| stats.subflow == established.subflow) =>

@@ -112,5 +112,7 @@ pub use transport::{
     Acceptor, ClientBuilder, Connection, ConnectionClosed, RecvHalf, SendHalf, Sent, ServerBuilder,
     TransportConfig, TransportError, TransportName, TransportStream,
 };
-pub use tributary_proto::{Config as SessionConfig, ContentClass, Event, SessionStats, SubflowStats};
-pub use tributary_types::{PathId, StreamId, SubflowId};
+pub use tributary_proto::{
+    Config as SessionConfig, ContentClass, Event, SessionStats, SubflowStats, UnknownPath,
+};
+pub use tributary_types::{Bitrate, PathId, StreamId, SubflowId};

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tributary_proto::SubflowStats;
 use tributary_proto::handshakes::SMALL_SEGMENT;
-use tributary_types::{Instant, PathId, SubflowId};
+use tributary_types::{Bitrate, Instant, PathId, SubflowId};
 
 /// State of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -60,6 +60,8 @@ pub struct PathStatus {
     pub sent: u64,
     /// Payload bytes received on it, copies included.
     pub received: u64,
+    /// What this end sends on it at most.
+    pub cap: Option<Bitrate>,
 }
 
 #[derive(Debug)]
@@ -102,9 +104,16 @@ impl Paths {
                 .map_or((0, 0), |old| (old.status.sent, old.status.received));
             let since = now.saturating_since(Instant::ZERO);
             let state = PathState::Connecting;
-            let status = PathStatus { path, name, state, cause: None, since, sent, received };
+            let status = PathStatus { path, name, state, cause: None, since, sent, received, cap: None };
             Path { status, subflows: BTreeMap::new(), gone: (sent, received), leaves: None }
         });
+    }
+
+    /// What a path may carry has changed.
+    pub(crate) fn set_cap(&mut self, path: PathId, cap: Option<Bitrate>) {
+        if let Some(path) = self.present.get_mut(&path) {
+            path.status.cap = cap;
+        }
     }
 
     /// A path will be removed for this reason. What happens to its connections until then is not its state any more.
@@ -209,6 +218,7 @@ impl Paths {
             });
             for stats in subflows.iter().filter(|stats| stats.path == *id) {
                 let now = (stats.sent, stats.received);
+                path.status.cap = stats.cap;
                 let before = path.subflows.insert(stats.subflow, now).unwrap_or_default();
                 let number = self.by_number.entry(id.0.min(COUNTED)).or_default();
                 *number = (number.0 + now.0 - before.0, number.1 + now.1 - before.1);

@@ -6,6 +6,7 @@
 //! ([`crate::path`]).
 
 mod application;
+mod caps;
 mod credit;
 mod datagrams;
 mod error;
@@ -176,6 +177,7 @@ pub struct Session {
     last_heard: Instant,
     ack_at: Option<Instant>,
     metered: metered::Metered,
+    caps: caps::Caps,
     /// Client: subflows of removed paths, the newest last, for subflows that open later.
     gone: VecDeque<SubflowId>,
     stats: SessionStats,
@@ -254,6 +256,7 @@ impl Session {
             last_heard: now,
             ack_at: None,
             metered: metered::Metered::default(),
+            caps: caps::Caps::default(),
             gone: VecDeque::new(),
             stats: SessionStats::default(),
             config,
@@ -359,6 +362,7 @@ impl Session {
         if self.config.short_queues {
             subflow.keep_short(now);
         }
+        self.cap_subflow(now, &mut subflow);
         self.gone.iter().for_each(|gone| subflow.tell_gone(*gone));
         self.subflows.insert(id, subflow);
         self.last_heard = now;

@@ -90,7 +90,7 @@ impl Session {
                 false => s.waiting_since().map(|since| since + s.silence_threshold()),
             };
             let alive = (s.last_heard + self.config.keep_alive).max(s.last_ping + self.config.keep_alive);
-            [silence, Some(alive), s.listening.poll_timeout(&s.info)].into_iter().flatten()
+            [silence, Some(alive), s.listening.poll_timeout(&s.info), s.capped.poll_timeout()].into_iter().flatten()
         });
         [
             self.ack_at,
@@ -116,6 +116,7 @@ impl Session {
                 || s.pong_due.is_some()
                 || s.refresh_due.is_some()
                 || s.replace_due.is_some()
+                || s.capped.due
                 || !s.gone_due.is_empty()
         };
         let id = self.subflows.values().find(|s| s.room > 0 && due(s))?.id;
@@ -142,6 +143,9 @@ impl Session {
         }
         if let Some(path) = subflow.replace_due.take() {
             encode_control(&Control::Replace(path), out);
+        }
+        if std::mem::take(&mut subflow.capped.due) {
+            encode_control(&Control::Cap(subflow.capped.own()), out);
         }
         for gone in std::mem::take(&mut subflow.gone_due) {
             encode_control(&Control::Gone(gone), out);
@@ -199,6 +203,7 @@ impl Session {
         let transmit = Transmit { subflow, head, payload };
         if let Some(state) = self.subflows.get_mut(&subflow) {
             state.room = state.room.saturating_sub(transmit.len());
+            state.capped.pay(self.clock, transmit.len(), !transmit.head.as_slice().is_empty());
         }
         if let Some(view) = self.views.iter_mut().find(|view| view.id == subflow) {
             view.room = view.room.saturating_sub(transmit.len());
@@ -209,6 +214,7 @@ impl Session {
     // ---- segments
 
     fn next_segment(&mut self, now: Instant) -> Option<Transmit> {
+        self.watch_caps(now);
         if self.views_stale {
             self.rebuild_views(now);
         }
@@ -375,8 +381,9 @@ impl Session {
         self.views_stale = false;
         self.views.clear();
         let spared = self.spares_metered();
-        for subflow in self.subflows.values() {
-            let mut view = subflow.view(now);
+        for subflow in self.subflows.values_mut() {
+            let view = subflow.view(now);
+            let mut view = subflow.capped.limit(now, view);
             if spared && self.metered.contains(subflow.path) {
                 // A metered subflow that gets no data is listed only while segments are in flight on it, because
                 // these may be late.

@@ -2,6 +2,7 @@
 
 mod abandoned;
 mod arrivals;
+mod caps;
 mod comings;
 mod cost;
 mod datagrams;
