@@ -94,7 +94,7 @@ pub use config::{
 pub use driver::script;
 pub use error::{ConnectError, ListenError, SessionClosed};
 pub use events::{SessionEvent, SessionEventKind};
-pub use flow::{Flow, FlowConfig};
+pub use flow::{Flow, FlowConfig, RtpFormat};
 pub use handshake::HandshakeError;
 pub use hello::{Form, HelloError, Peer, Refusal};
 pub use identity::{PrivateKey, PublicKey};

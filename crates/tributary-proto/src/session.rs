@@ -7,6 +7,7 @@
 
 mod application;
 mod caps;
+mod copies;
 mod credit;
 mod datagrams;
 mod error;
@@ -178,6 +179,7 @@ pub struct Session {
     ack_at: Option<Instant>,
     metered: metered::Metered,
     caps: caps::Caps,
+    copies: copies::Copies,
     /// Client: subflows of removed paths, the newest last, for subflows that open later.
     gone: VecDeque<SubflowId>,
     stats: SessionStats,
@@ -257,6 +259,7 @@ impl Session {
             ack_at: None,
             metered: metered::Metered::default(),
             caps: caps::Caps::default(),
+            copies: copies::Copies::default(),
             gone: VecDeque::new(),
             stats: SessionStats::default(),
             config,

@@ -25,10 +25,11 @@ pub(crate) struct SessionArguments {
     pub(crate) weights: Option<(f64, f64)>,
     /// Priority of this end's data: PORT=N, TARGET=N or dscp:NAME=N, N from 1 to 255; repeatable
     ///
-    /// `connect`: the port that the application connected to, the target of its `--listen ADDR=TARGET`, or the
-    /// DSCP of its first packet. `serve`: the port that it forwards to, the target's name, or that DSCP. The first rule that
+    /// `connect`: the port that the application connected or sent to, the target of its `--listen` or `--udp ADDR=TARGET`, or
+    /// the DSCP of its first packet. `serve`: the port that it forwards to, the target's name, or that DSCP. The first rule that
     /// matches counts; other connections are bulk. N:latency or N:throughput, such as 8554=3:throughput, chooses the path by
-    /// that alone instead of by --weights.
+    /// that alone instead of by --weights. N:redundant, such as 5000=7:redundant, sends little and urgent data over every path.
+    /// N:rtp-h264, rtp-h265, rtp-vp8 or rtp-av1, such as 5004=5:rtp-h264, sends the key frames of RTP datagrams first.
     #[arg(long, value_name = "RULE")]
     pub(crate) priority: Vec<String>,
     /// Congestion control of every subflow [default: the system's]

@@ -245,7 +245,7 @@ impl Sessions {
             let session = self.get(tcp).await?;
             match self.open_on(&session, tcp, priority.level).await? {
                 Ok(stream) => {
-                    stream.set_content(priority.content);
+                    priority.apply_mode(&stream);
                     return Ok(stream);
                 }
                 Err(closed) => ended = closed.to_string(),

@@ -90,7 +90,9 @@ impl Session {
                 false => s.waiting_since().map(|since| since + s.silence_threshold()),
             };
             let alive = (s.last_heard + self.config.keep_alive).max(s.last_ping + self.config.keep_alive);
-            [silence, Some(alive), s.listening.poll_timeout(&s.info), s.capped.poll_timeout()].into_iter().flatten()
+            [silence, Some(alive), s.listening.poll_timeout(&s.info), s.capped.poll_timeout()]
+                .into_iter()
+                .flatten()
         });
         [
             self.ack_at,
@@ -219,6 +221,7 @@ impl Session {
             self.rebuild_views(now);
         }
         self.urgent_segment(now)
+            .or_else(|| self.next_copy(now))
             .or_else(|| self.urgent_datagrams(now))
             .or_else(|| self.scheduled_segment(now))
     }
@@ -292,13 +295,13 @@ impl Session {
         }
     }
 
-    fn transmit(&mut self, now: Instant, seq: DataSeq, onto: SubflowId, again: bool) -> Transmit {
+    pub(super) fn transmit(&mut self, now: Instant, seq: DataSeq, onto: SubflowId, again: bool) -> Transmit {
         self.send.skip_late(seq, now);
         let segment = self.send.segment_mut(seq).expect("schedulers assign segments that are held");
         let payload = segment.payload.clone();
         let head = encode_segment_head(&segment.head);
         let bytes = payload.len() as u32;
-        let (stream, first) = (segment.head.stream, segment.sends == 0);
+        let (stream, first, redundant) = (segment.head.stream, segment.sends == 0, segment.redundant);
         let subflow = self.subflows.get_mut(&onto).expect("schedulers assign to subflows they were shown");
         let view = self.views.iter_mut().find(|view| view.id == onto);
         let due = now + view.as_ref().map(|view| view.arrival(u64::from(bytes))).unwrap_or_default();
@@ -307,6 +310,9 @@ impl Session {
         if let Some(view) = view {
             view.in_flight += u64::from(bytes);
             view.oldest_sent = view.oldest_sent.or(Some(now));
+        }
+        if first && redundant {
+            self.plan_copies(seq, onto);
         }
         if first {
             self.send.taken(stream, payload.len());

@@ -11,6 +11,8 @@ mod hostile;
 mod memory;
 mod pair;
 mod priorities;
+mod redundant;
+mod rtp;
 mod stalled;
 mod stories;
 mod unsent;

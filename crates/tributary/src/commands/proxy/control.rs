@@ -19,10 +19,8 @@ pub(crate) const CLIENT: &[&str] = &["path", "server", "priority"];
 /// Carries out the settings of a file for a running server.
 pub(super) fn apply_serve(control: ServerControl) -> Apply<ServeArguments> {
     Box::new(move |arguments| {
-        let Serving { config, udp, .. } = Serving::new(arguments)?;
-        let rules =
-            ServeRules { targets: config.targets, udp, allow: config.allow, priorities: config.priorities };
-        control.replace_rules(rules)?;
+        let Serving { config, .. } = Serving::new(arguments)?;
+        control.replace_rules(config.rules())?;
         control.set_memory(config.listen.limits.memory);
         Ok(())
     })
