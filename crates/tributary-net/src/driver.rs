@@ -300,7 +300,12 @@ impl Driver {
             let changed = state.paths.fresh_failed(path, &error.to_string());
             return self.tell_path(state, now, changed);
         }
-        self.went_down(state, now, path, Some(error.to_string()));
+        if error.is_fatal() && state.opened == 0 {
+            let changed = state.paths.give_up(now, path, error.to_string());
+            self.tell_path(state, now, changed);
+        } else {
+            self.went_down(state, now, path, Some(error.to_string()));
+        }
         state.fail(path, error);
     }
 

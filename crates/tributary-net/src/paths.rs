@@ -147,8 +147,31 @@ impl Paths {
         self.present.is_empty()
     }
 
-    /// Sets the state of a path; returns the new status if it changed.
+    /// Sets the state of a path, and logs it; returns the new status if it changed.
     pub(crate) fn change(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        state: PathState,
+        cause: Option<String>,
+    ) -> Option<PathStatus> {
+        let changed = self.set(now, path, state, cause);
+        changed.inspect(|status| match (status.state, &status.cause) {
+            (PathState::Down, Some(cause)) => {
+                tracing::warn!("path {} is down: {cause}; it is tried again", status.name);
+            }
+            (PathState::Up, _) => tracing::info!("path {} is up", status.name),
+            // Short silences are normal for a radio; `proxy::watch` logs long ones.
+            (PathState::Silent | PathState::Connecting | PathState::Removed | PathState::Down, _) => {}
+        })
+    }
+
+    /// A path is down for a reason that ends the session before it has begun: whoever waits for the session reports it.
+    pub(crate) fn give_up(&mut self, now: Instant, path: PathId, cause: String) -> Option<PathStatus> {
+        self.set(now, path, PathState::Down, Some(cause))
+    }
+
+    fn set(
         &mut self,
         now: Instant,
         path: PathId,
@@ -169,14 +192,6 @@ impl Paths {
         status.state = state;
         status.cause = cause.or_else(|| (state == PathState::Down).then(|| CLOSED_HERE.to_owned()));
         status.since = now.saturating_since(Instant::ZERO);
-        match (state, &status.cause) {
-            (PathState::Down, Some(cause)) => {
-                tracing::warn!("path {} is down: {cause}; it is tried again", status.name);
-            }
-            (PathState::Up, _) => tracing::info!("path {} is up", status.name),
-            // Short silences are normal for a radio; `proxy::watch` logs long ones.
-            (PathState::Silent | PathState::Connecting | PathState::Removed | PathState::Down, _) => {}
-        }
         Some(status.clone())
     }
 
