@@ -54,6 +54,7 @@ pub const TARGETS: &[Target] = &[
     ("head-trace", head_trace),
     ("plan", plan),
     ("settings", settings),
+    ("rtp", rtp),
 ];
 
 pub use coding::access_point as cotag_access_point;
@@ -61,7 +62,7 @@ pub use coding::device as cotag_device;
 pub use coding::gateway as cotag_gateway;
 pub use coding::packet as cotag_packet;
 pub use files::{head_trace, plan};
-pub use network::{controller_json, ip_packet, tun_frame, workload_wire};
+pub use network::{controller_json, ip_packet, rtp, tun_frame, workload_wire};
 pub use operations::operations;
 pub use tributary_cli::settings::fuzz::settings;
 pub use tributary_dash::server::fuzz::http_request;

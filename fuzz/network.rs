@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::rc::Rc;
 
 use tributary_dash::controller::Judge;
+use tributary_proto::flow::{KeyFrames, RtpFormat};
 use tributary_stream::wire::{Answer, HEADER, Request};
 use tributary_tun::datagram::{Packet, PacketReader, Unreachable, write_datagram, write_unreachable};
 use tributary_tun::{BUFFER, Frame, Merger, Pool, Scratch, VIRTIO};
@@ -44,6 +45,24 @@ pub fn tun_frame(data: &[u8]) {
     let again: Vec<_> =
         joined.iter().flat_map(|frame| cut(frame, &pool).expect("a merger gives frames")).collect();
     assert_eq!(again, packets);
+}
+
+/// Any datagram of a flow of RTP is judged. One that belongs to a key frame is an RTP packet with payload; in H.264 and H.265 each is
+/// judged by itself.
+///
+/// Input: records of a command byte (bits 0 and 1 the format), a length byte, and a datagram.
+pub fn rtp(data: &[u8]) {
+    let mut flows = RtpFormat::ALL.map(KeyFrames::new);
+    for (command, datagram) in records(data) {
+        let at = usize::from(command & 3);
+        let is_key = flows[at].observe(datagram);
+        assert!(!is_key || datagram.len() > 12 && datagram[0] >> 6 == 2);
+        if matches!(RtpFormat::ALL[at], RtpFormat::H264 | RtpFormat::H265) {
+            assert_eq!(KeyFrames::new(RtpFormat::ALL[at]).observe(datagram), is_key);
+        }
+        // The same packet once more changes nothing.
+        assert_eq!(flows[at].observe(datagram), is_key);
+    }
 }
 
 /// Packets with datagrams, whole and in fragments, are read or passed over; a datagram is the same in a new packet, and nothing is

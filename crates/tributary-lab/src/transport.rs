@@ -94,10 +94,8 @@ impl Paths {
     /// The paths for this transport.
     #[must_use]
     pub fn new(name: &TransportName, paths: &[(Ipv4Addr, SocketAddr)]) -> Self {
-        let path = |(local, server): &(Ipv4Addr, SocketAddr)| PathConfig {
-            local: Local::Address((*local).into()),
-            server: (*server).into(),
-            metered: false,
+        let path = |(local, server): &(Ipv4Addr, SocketAddr)| {
+            PathConfig::new(Local::Address((*local).into()), *server)
         };
         let dialled = if matches!(name, TransportName::Mptcp { .. }) { 1 } else { paths.len() };
         Self { dialled: paths.iter().take(dialled).map(path).collect(), wanted: paths.len() }

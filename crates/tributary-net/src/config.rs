@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tributary_proto::handshakes::HANDSHAKE_TIME;
+use tributary_types::Bitrate;
 
 use crate::keys::Keys;
 use crate::sockopt;
@@ -175,6 +176,8 @@ pub struct PathConfig {
     /// Traffic on this path costs money: it carries data only when the other paths together are too slow for the
     /// application's data. For sessions only.
     pub metered: bool,
+    /// What this end sends over it at most, and the server too if it is of a version that can; `None`: no limit. For sessions only.
+    pub cap: Option<Bitrate>,
 }
 
 /// Address of a server.
@@ -237,7 +240,7 @@ pub enum PathError {
     /// Not of the form `LOCAL=SERVER:PORT`.
     #[error(
         "path `{0}`: expected LOCAL=SERVER:PORT with LOCAL an address, a network interface, `any` or `auto`; \
-         LOCAL,metered=SERVER:PORT for a path that costs money"
+         LOCAL,metered=SERVER:PORT for a path that costs money, LOCAL,cap=20=SERVER:PORT for at most 20 Mbit/s"
     )]
     Malformed(String),
     /// The path names no server, and there is no default one.
@@ -252,6 +255,16 @@ pub enum PathError {
         path: String,
         /// The local part.
         name: String,
+    },
+    /// The cap is no rate.
+    #[error(
+        "path `{path}`: cap `{cap}` is not a number from 0.1 to 1000000, in Mbit/s, for example 20 or 2.5"
+    )]
+    Cap {
+        /// The whole path.
+        path: String,
+        /// What was given.
+        cap: String,
     },
     /// The server is not `HOST:PORT`.
     #[error("server `{0}`: expected HOST:PORT, an IPv6 address in brackets, for example [2001:db8::1]:7000")]
@@ -274,7 +287,7 @@ impl PathConfig {
     /// ```
     #[must_use]
     pub fn new(local: impl Into<Local>, server: impl Into<ServerAddress>) -> Self {
-        Self { local: local.into(), server: server.into(), metered: false }
+        Self { local: local.into(), server: server.into(), metered: false, cap: None }
     }
 
     /// The local end as it is written: an address, an interface or `any`. Names of transports use it:
@@ -289,25 +302,50 @@ impl PathConfig {
         }
     }
 
-    /// Reads `LOCAL[,metered][=SERVER:PORT]`; a path that names no server leads to `server`.
+    /// The path without its cap, which may change while it is used: its name in states and logs.
+    #[must_use]
+    pub fn name(&self) -> String {
+        Self { cap: None, ..self.clone() }.to_string()
+    }
+
+    /// Whether both are the same but for their caps.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        Self { cap: other.cap, ..self.clone() } == *other
+    }
+
+    /// Reads a cap in Mbit/s of this path.
+    ///
+    /// # Errors
+    /// [`PathError::Cap`].
+    pub fn read_cap(cap: &str, path: &str) -> Result<Bitrate, PathError> {
+        let mbps = cap.parse::<f64>().ok().filter(|mbps| CAPS.contains(mbps));
+        let refused = || PathError::Cap { path: path.to_owned(), cap: cap.to_owned() };
+        mbps.map(|mbps| Bitrate::from_bps((mbps * 1e6).round() as u64)).ok_or_else(refused)
+    }
+
+    /// Reads `LOCAL[,metered][,cap=MBIT][=SERVER:PORT]`; a path that names no server leads to `server`.
     ///
     /// # Errors
     /// [`PathError`].
     pub fn parse(text: &str, server: Option<&str>) -> Result<Self, PathError> {
-        match (text.contains('='), server) {
-            (false, Some(server)) => format!("{text}={server}").parse(),
-            (false, None) if Self::local(text, text).is_ok() => Err(PathError::NoServer(text.to_owned())),
+        match (halves(text).1, server) {
+            (None, Some(server)) => format!("{text}={server}").parse(),
+            (None, None) if Self::local(text, text).is_ok() => Err(PathError::NoServer(text.to_owned())),
             _ => text.parse(),
         }
     }
 
-    /// Parses the part in front of the server: the local end, and whether it is metered.
-    fn local(half: &str, path: &str) -> Result<(Local, bool), PathError> {
-        let (local, metered) = match half.split_once(',') {
-            None => (half, false),
-            Some((local, "metered")) => (local, true),
-            Some(_) => return Err(PathError::Malformed(path.to_owned())),
-        };
+    /// Parses the part in front of the server: the local end, whether it is metered, and its cap.
+    fn local(half: &str, path: &str) -> Result<(Local, bool, Option<Bitrate>), PathError> {
+        let mut parts = half.split(',');
+        let (local, mut metered, mut cap) = (parts.next().unwrap_or_default(), false, None);
+        for part in parts {
+            match (part, part.split_once('=')) {
+                ("metered", _) if !metered => metered = true,
+                (_, Some(("cap", value))) if cap.is_none() => cap = Some(Self::read_cap(value, path)?),
+                _ => return Err(PathError::Malformed(path.to_owned())),
+            }
+        }
         if local.is_empty() {
             return Err(PathError::Malformed(path.to_owned()));
         }
@@ -322,8 +360,18 @@ impl PathConfig {
                 return Err(PathError::NoInterface { path: path.to_owned(), name: local.to_owned() });
             }
         };
-        Ok((local, metered))
+        Ok((local, metered, cap))
     }
+}
+
+/// Caps that may be set, Mbit/s.
+const CAPS: std::ops::RangeInclusive<f64> = 0.1..=1e6;
+
+/// The local end with its options, and the server if there is one. The `=` of a cap does not divide them.
+fn halves(text: &str) -> (&str, Option<&str>) {
+    let is_divider = |at: &usize| !text[..*at].ends_with(",cap");
+    let divider = text.match_indices('=').map(|(at, _)| at).find(is_divider);
+    divider.map_or((text, None), |at| (&text[..at], Some(&text[at + 1..])))
 }
 
 impl FromStr for PathConfig {
@@ -331,12 +379,10 @@ impl FromStr for PathConfig {
 
     fn from_str(text: &str) -> Result<Self, PathError> {
         let malformed = || PathError::Malformed(text.to_owned());
-        let (local, server) = text.split_once('=').ok_or_else(malformed)?;
-        if !server.contains(':') {
-            return Err(malformed());
-        }
-        let (local, metered) = Self::local(local, text)?;
-        Ok(Self { local, server: server.parse()?, metered })
+        let (local, server) = halves(text);
+        let server = server.filter(|server| server.contains(':')).ok_or_else(malformed)?;
+        let (local, metered, cap) = Self::local(local, text)?;
+        Ok(Self { local, server: server.parse()?, metered, cap })
     }
 }
 
@@ -351,7 +397,8 @@ impl PathConfig {
 impl std::fmt::Display for PathConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let metered = if self.metered { ",metered" } else { "" };
-        write!(f, "{}{metered}={}", self.local_name(), self.server)
+        let cap = self.cap.map(|cap| format!(",cap={}", cap.as_mbps_f64())).unwrap_or_default();
+        write!(f, "{}{metered}{cap}={}", self.local_name(), self.server)
     }
 }
 
@@ -371,11 +418,20 @@ mod tests {
             ("any=[fe80::1%lo]:7000", "any=[fe80::1%lo]:7000"),
             ("auto=video.example:7000", "auto=video.example:7000"),
             ("lo,metered=127.0.0.1:7000", "lo,metered=127.0.0.1:7000"),
+            ("lo,cap=20=127.0.0.1:7000", "lo,cap=20=127.0.0.1:7000"),
+            ("lo,cap=2.50,metered=127.0.0.1:7000", "lo,metered,cap=2.5=127.0.0.1:7000"),
         ] {
             assert_eq!(text.parse::<PathConfig>().unwrap().to_string(), shown);
         }
         let with_default = |text| PathConfig::parse(text, Some("127.0.0.1:7000"));
         assert!(with_default("auto,metered").unwrap().metered);
+        let capped = with_default("auto,cap=0.1").unwrap();
+        assert_eq!(
+            (capped.cap, &capped.name()[..]),
+            (Some(Bitrate::from_bps(100_000)), "auto=127.0.0.1:7000")
+        );
+        let faster: PathConfig = "auto,cap=9=127.0.0.1:7000".parse().unwrap();
+        assert!(faster != capped && faster.is_like(&capped));
         assert_eq!(with_default("lo=127.0.0.1:7001").unwrap().to_string(), "lo=127.0.0.1:7001");
         let error = PathConfig::parse("auto", None).unwrap_err().to_string();
         assert!(error.contains("auto=SERVER:PORT"), "{error}");
@@ -387,6 +443,13 @@ mod tests {
             ("x", "LOCAL=SERVER"),
             ("lo,cheap=1.2.3.4:5", "LOCAL,metered"),
             (",metered=1.2.3.4:5", "expected"),
+            ("lo,cap=0=1.2.3.4:5", "cap `0`"),
+            ("lo,cap=20M=1.2.3.4:5", "cap `20M`"),
+            ("lo,cap=NaN=1.2.3.4:5", "Mbit/s"),
+            ("lo,cap=1e7=1.2.3.4:5", "from 0.1 to 1000000"),
+            ("lo,cap==1.2.3.4:5", "cap ``"),
+            ("lo,cap=1,cap=2=1.2.3.4:5", "LOCAL,cap=20="),
+            ("lo,cap=1", "LOCAL,cap=20="),
             ("wlan77=1.2.3.4:5", "`wlan77`"),
             ("1.2.3.4=1.2.3.4", "expected"),
         ] {

@@ -178,6 +178,9 @@ impl Connector {
             tracing::debug!(%address, "further subflows go to the instance that has the session");
         }
         self.direct.set(credentials.address.as_ref());
+        if credentials.obeys_caps {
+            session.handle_peer_obeys_caps();
+        }
         self.credentials = Some(credentials);
         self.handshakes.handle(now, session, id, Progress::Accepted);
     }

@@ -265,11 +265,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_addresses_of_the_local_ends_family_are_tried() {
-        let path = PathConfig {
-            local: Local::Address("::1".parse().unwrap()),
-            server: "127.0.0.1:1".parse().unwrap(),
-            metered: false,
-        };
+        let path: PathConfig = "[::1]=127.0.0.1:1".parse().unwrap();
         let error = path.resolve().await.unwrap_err().to_string();
         assert!(error.contains("family"), "{error}");
     }

@@ -247,6 +247,7 @@ impl Driver {
                 state.paths.leave(path, why);
                 session.remove_path(now, path);
             }
+            (Command::SetCap(path, cap), Some(_)) => state.set_cap(now, path, cap),
             // The session was given this subflow before the reply was sent, and may have dropped it since.
             (Command::Opened(established), None)
                 if session.subflow_stats().any(|stats| stats.subflow == established.subflow) =>
@@ -299,7 +300,12 @@ impl Driver {
             let changed = state.paths.fresh_failed(path, &error.to_string());
             return self.tell_path(state, now, changed);
         }
-        self.went_down(state, now, path, Some(error.to_string()));
+        if error.is_fatal() && state.opened == 0 {
+            let changed = state.paths.give_up(now, path, error.to_string());
+            self.tell_path(state, now, changed);
+        } else {
+            self.went_down(state, now, path, Some(error.to_string()));
+        }
         state.fail(path, error);
     }
 

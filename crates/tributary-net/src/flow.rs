@@ -4,7 +4,9 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use tributary_proto::ReadError;
-pub use tributary_proto::flow::{Datagram, FlowConfig, FlowStats, Form, SendDatagramError, Sent, Traffic};
+pub use tributary_proto::flow::{
+    Datagram, FlowConfig, FlowStats, Form, RtpFormat, SendDatagramError, Sent, Traffic,
+};
 pub use tributary_proto::wire::{Ecn, MAX_DATAGRAM};
 use tributary_types::StreamId;
 

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use tributary_tun::{Interface, Network};
-use tributary_types::{Instant, PathId};
+use tributary_types::{Bitrate, Instant, PathId};
 
 use crate::config::{Local, PathConfig};
 use crate::reach;
@@ -37,6 +37,8 @@ const FORGET: Duration = Duration::from_secs(60);
 pub(crate) enum Change {
     Add(PathId, PathConfig),
     Remove(PathId, Loss),
+    /// What the path may carry.
+    Cap(PathId, Option<Bitrate>),
 }
 
 /// Why a path must be removed.
@@ -172,6 +174,16 @@ impl Follow {
             auto.local == Local::Auto && matches!(end.local, Local::Interface(_)) && rest == *end
         };
         let mut ends = std::mem::take(&mut self.ends);
+        for end in &mut ends {
+            let named = wanted.iter().find(|config| config.is_like(&end.config));
+            let is_auto =
+                |auto: &&PathConfig| finds(auto, &PathConfig { cap: auto.cap, ..end.config.clone() });
+            let goes_on = named.or_else(|| wanted.iter().find(is_auto));
+            if let Some(config) = goes_on.filter(|config| config.cap != end.config.cap) {
+                end.config.cap = config.cap;
+                self.changes.extend(end.path.map(|path| Change::Cap(path, config.cap)));
+            }
+        }
         ends.retain_mut(|end| {
             let named = wanted.contains(&end.config);
             let found = wanted.iter().any(|auto| finds(auto, &end.config));

@@ -115,7 +115,11 @@ fn reply(mode: Mode, bytes: &[u8]) {
     let auth = Auth::opening(&key(), &binding);
     let hello = auth.seal_hello(&introduced(Intent::New));
     let address = "203.0.113.5:7000".parse().ok();
-    for told in [None, address].map(|address| Reply { answer: Answer::Accepted, session: SESSION, address }) {
+    let told = |address: Option<_>| {
+        let obeys_caps = address.is_some();
+        Reply { answer: Answer::Accepted, session: SESSION, address, obeys_caps }
+    };
+    for told in [None, address].map(told) {
         let mut sent = auth.seal_reply_with(&hello, &told);
         let is_true = change(&mut sent, bytes);
         assert_eq!(auth.open_reply(&hello, &sent).ok(), is_true.then_some(told));

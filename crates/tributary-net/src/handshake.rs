@@ -165,13 +165,13 @@ impl AwaitedReply {
     /// Checks the reply and returns what it tells the client.
     pub(crate) fn check(&self, reply: &[u8]) -> Result<Credentials, HandshakeError> {
         let auth = Auth::opening(&self.key, &self.binding);
-        let Reply { answer, session: tag, address } = auth.open_reply(&self.bytes, reply)?;
+        let Reply { answer, session: tag, address, obeys_caps } = auth.open_reply(&self.bytes, reply)?;
         match answer {
             Answer::Refused(refusal) => Err(refusal.into()),
             Answer::UnknownSession => Err(HandshakeError::UnknownSession),
             Answer::Accepted => {
                 let secret = SessionSecret::derive(&self.key, &self.binding, &self.hello, &tag);
-                Ok(Credentials { tag, secret, address })
+                Ok(Credentials { tag, secret, address, obeys_caps })
             }
         }
     }
@@ -184,6 +184,8 @@ pub(crate) struct Credentials {
     pub secret: SessionSecret,
     /// Where the instance that has the session can be reached itself.
     pub address: Option<OwnAddress>,
+    /// The server understands the caps of paths.
+    pub obeys_caps: bool,
 }
 
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], HandshakeError> {

@@ -41,6 +41,8 @@ const KIND_NEW: u8 = 0;
 const KIND_JOIN: u8 = 1;
 const FLAG_METERED: u8 = 1;
 const FLAG_TAKES_ADDRESS: u8 = 2;
+/// In a reply.
+const FLAG_OBEYS_CAPS: u8 = 1;
 const CODE_UNKNOWN_SESSION: u8 = 6;
 const CODE_OTHER_INSTANCE: u8 = 9;
 
@@ -109,6 +111,8 @@ pub(crate) struct Reply {
     pub session: SessionTag,
     /// Where the instance that has the session can be reached itself, past a load balancer.
     pub address: Option<OwnAddress>,
+    /// The server understands the caps of paths, and sends no more than they allow.
+    pub obeys_caps: bool,
 }
 
 /// Why a server refuses a connection. Sent only to clients that have proved their key.
@@ -347,7 +351,7 @@ impl<'a> Auth<'a> {
         answer: Answer,
         session: &SessionTag,
     ) -> Vec<u8> {
-        self.seal_reply_with(hello, &Reply { answer, session: *session, address: None })
+        self.seal_reply_with(hello, &Reply { answer, session: *session, address: None, obeys_caps: false })
     }
 
     /// Server: the bytes of a reply to `hello`.
@@ -360,6 +364,7 @@ impl<'a> Auth<'a> {
             Answer::Refused(refusal) => refusal.code(),
             Answer::UnknownSession => CODE_UNKNOWN_SESSION,
         };
+        out[7] = if reply.obeys_caps { FLAG_OBEYS_CAPS } else { 0 };
         out[8..24].copy_from_slice(&reply.session);
         if let Some(address) = &reply.address {
             let address = address.to_string();
@@ -402,7 +407,7 @@ impl<'a> Auth<'a> {
                 Some(text.parse().map_err(|_| HelloError::Garbage)?)
             }
         };
-        Ok(Reply { answer, session, address })
+        Ok(Reply { answer, session, address, obeys_caps: body[7] & FLAG_OBEYS_CAPS != 0 })
     }
 }
 

@@ -94,7 +94,7 @@ pub use config::{
 pub use driver::script;
 pub use error::{ConnectError, ListenError, SessionClosed};
 pub use events::{SessionEvent, SessionEventKind};
-pub use flow::{Flow, FlowConfig};
+pub use flow::{Flow, FlowConfig, RtpFormat};
 pub use handshake::HandshakeError;
 pub use hello::{Form, HelloError, Peer, Refusal};
 pub use identity::{PrivateKey, PublicKey};
@@ -112,5 +112,7 @@ pub use transport::{
     Acceptor, ClientBuilder, Connection, ConnectionClosed, RecvHalf, SendHalf, Sent, ServerBuilder,
     TransportConfig, TransportError, TransportName, TransportStream,
 };
-pub use tributary_proto::{Config as SessionConfig, ContentClass, Event, SessionStats, SubflowStats};
-pub use tributary_types::{PathId, StreamId, SubflowId};
+pub use tributary_proto::{
+    Config as SessionConfig, ContentClass, Event, SessionStats, SubflowStats, UnknownPath,
+};
+pub use tributary_types::{Bitrate, PathId, StreamId, SubflowId};

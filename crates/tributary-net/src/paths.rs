@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tributary_proto::SubflowStats;
 use tributary_proto::handshakes::SMALL_SEGMENT;
-use tributary_types::{Instant, PathId, SubflowId};
+use tributary_types::{Bitrate, Instant, PathId, SubflowId};
 
 /// State of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -60,6 +60,8 @@ pub struct PathStatus {
     pub sent: u64,
     /// Payload bytes received on it, copies included.
     pub received: u64,
+    /// What this end sends on it at most.
+    pub cap: Option<Bitrate>,
 }
 
 #[derive(Debug)]
@@ -102,9 +104,16 @@ impl Paths {
                 .map_or((0, 0), |old| (old.status.sent, old.status.received));
             let since = now.saturating_since(Instant::ZERO);
             let state = PathState::Connecting;
-            let status = PathStatus { path, name, state, cause: None, since, sent, received };
+            let status = PathStatus { path, name, state, cause: None, since, sent, received, cap: None };
             Path { status, subflows: BTreeMap::new(), gone: (sent, received), leaves: None }
         });
+    }
+
+    /// What a path may carry has changed.
+    pub(crate) fn set_cap(&mut self, path: PathId, cap: Option<Bitrate>) {
+        if let Some(path) = self.present.get_mut(&path) {
+            path.status.cap = cap;
+        }
     }
 
     /// A path will be removed for this reason. What happens to its connections until then is not its state any more.
@@ -138,8 +147,31 @@ impl Paths {
         self.present.is_empty()
     }
 
-    /// Sets the state of a path; returns the new status if it changed.
+    /// Sets the state of a path, and logs it; returns the new status if it changed.
     pub(crate) fn change(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        state: PathState,
+        cause: Option<String>,
+    ) -> Option<PathStatus> {
+        let changed = self.set(now, path, state, cause);
+        changed.inspect(|status| match (status.state, &status.cause) {
+            (PathState::Down, Some(cause)) => {
+                tracing::warn!("path {} is down: {cause}; it is tried again", status.name);
+            }
+            (PathState::Up, _) => tracing::info!("path {} is up", status.name),
+            // Short silences are normal for a radio; `proxy::watch` logs long ones.
+            (PathState::Silent | PathState::Connecting | PathState::Removed | PathState::Down, _) => {}
+        })
+    }
+
+    /// A path is down for a reason that ends the session before it has begun: whoever waits for the session reports it.
+    pub(crate) fn give_up(&mut self, now: Instant, path: PathId, cause: String) -> Option<PathStatus> {
+        self.set(now, path, PathState::Down, Some(cause))
+    }
+
+    fn set(
         &mut self,
         now: Instant,
         path: PathId,
@@ -160,14 +192,6 @@ impl Paths {
         status.state = state;
         status.cause = cause.or_else(|| (state == PathState::Down).then(|| CLOSED_HERE.to_owned()));
         status.since = now.saturating_since(Instant::ZERO);
-        match (state, &status.cause) {
-            (PathState::Down, Some(cause)) => {
-                tracing::warn!("path {} is down: {cause}; it is tried again", status.name);
-            }
-            (PathState::Up, _) => tracing::info!("path {} is up", status.name),
-            // Short silences are normal for a radio; `proxy::watch` logs long ones.
-            (PathState::Silent | PathState::Connecting | PathState::Removed | PathState::Down, _) => {}
-        }
         Some(status.clone())
     }
 
@@ -209,6 +233,7 @@ impl Paths {
             });
             for stats in subflows.iter().filter(|stats| stats.path == *id) {
                 let now = (stats.sent, stats.received);
+                path.status.cap = stats.cap;
                 let before = path.subflows.insert(stats.subflow, now).unwrap_or_default();
                 let number = self.by_number.entry(id.0.min(COUNTED)).or_default();
                 *number = (number.0 + now.0 - before.0, number.1 + now.1 - before.1);

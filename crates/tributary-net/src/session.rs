@@ -7,8 +7,8 @@ use std::task::Poll;
 use rustls::ClientConfig;
 use tokio::sync::broadcast;
 use tributary_proto::handshakes::Failure;
-use tributary_proto::{OpenStreamError, Session as Machine, Side};
-use tributary_types::{Instant, PathId, StreamId};
+use tributary_proto::{OpenStreamError, Session as Machine, Side, UnknownPath};
+use tributary_types::{Bitrate, Instant, PathId, StreamId};
 
 use crate::clients::Client;
 use crate::config::{ConnectConfig, Local, PathConfig};
@@ -472,6 +472,21 @@ impl Session {
             state.paths.leave(path, "the application removed it".to_owned());
             state.session.remove_path(now, path);
         });
+    }
+
+    /// Limits what this side sends over a path, and what the server sends if it is of a version that can; `None`: no limit. Takes effect
+    /// at once, without a new connection. Configured paths have the cap of their [`PathConfig`]; this changes it for this session.
+    ///
+    /// # Errors
+    /// [`UnknownPath`].
+    pub fn set_cap(&self, path: PathId, cap: Option<Bitrate>) -> Result<(), UnknownPath> {
+        self.handle.0.change(|state, now| {
+            if !state.session.has_path(path) {
+                return Err(UnknownPath(path));
+            }
+            state.set_cap(now, path, cap);
+            Ok(())
+        })
     }
 
     /// The session's events. A client's first subscriber gets them from the beginning, other subscribers from this

@@ -15,7 +15,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::{Notify, broadcast, mpsc};
 use tributary_proto::{Config, Event, Session, Side};
-use tributary_types::{Instant, PathId, StreamId, SubflowId};
+use tributary_types::{Bitrate, Instant, PathId, StreamId, SubflowId};
 
 use crate::budget::{Fairness, Share, Use};
 use crate::clients::Client;
@@ -65,6 +65,8 @@ pub(crate) enum Command {
     AddPath(PathId, PathConfig),
     /// Client: remove a path, and why.
     RemovePath(PathId, String),
+    /// Client: what a path may carry.
+    SetCap(PathId, Option<Bitrate>),
 }
 
 /// What the mutex protects.
@@ -336,10 +338,19 @@ impl State {
 
     /// Client: another path.
     pub(crate) fn add_path(&mut self, now: Instant, path: PathId, config: &PathConfig) {
-        self.paths.add(now, path, || config.to_string());
+        self.paths.add(now, path, || config.name());
         self.session.add_path(now, path);
         // The session has no path that was added after its end.
         let _ = self.session.set_metered(path, config.metered);
+        self.set_cap(now, path, config.cap);
+    }
+
+    /// Client: what a path may carry.
+    pub(crate) fn set_cap(&mut self, now: Instant, path: PathId, cap: Option<Bitrate>) {
+        // As above, and a path may be removed at any time.
+        if self.session.set_cap(now, path, cap).is_ok() {
+            self.paths.set_cap(path, cap);
+        }
     }
 
     /// A path was removed. Its reason is known, unless the peer removed it.

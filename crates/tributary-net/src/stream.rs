@@ -208,6 +208,12 @@ impl Stream {
         self.handle.0.change(|state, _| state.session.set_content(self.id, content));
     }
 
+    /// Sends everything that is written after this call, over every path or over one. The first copy counts. For little and urgent data: it
+    /// costs its rate on every path.
+    pub fn set_redundant(&self, redundant: bool) {
+        self.handle.0.change(|state, _| state.session.set_redundant(self.id, redundant));
+    }
+
     /// The session's send rate, and the limit on a stream's bytes queued but not yet given to a subflow, as time at
     /// that rate. `None` when only the session's send buffer limits them.
     pub(crate) fn pace(&self) -> Option<(Bitrate, Duration)> {

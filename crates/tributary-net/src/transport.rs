@@ -154,6 +154,9 @@ pub enum TransportError {
     /// A path is metered, but the transport cannot leave a path unused.
     #[error("`{0}` cannot leave a path unused until it is needed: `metered` is for sessions")]
     Metered(&'static str),
+    /// A path has a cap, but the transport does not divide its data.
+    #[error("`{0}` cannot limit what a path carries: `cap` is for sessions")]
+    Capped(&'static str),
     /// The path in the transport's name is not among the given paths.
     #[error(transparent)]
     Name(#[from] UnknownName),
@@ -278,6 +281,7 @@ fn chosen(name: &TransportName, paths: &[PathConfig]) -> Result<Vec<PathConfig>,
         // A session follows the interfaces itself.
         TransportName::Session { .. } => Ok(chosen),
         _ if chosen.iter().any(|path| path.metered) => Err(TransportError::Metered(name.kind())),
+        _ if chosen.iter().any(|path| path.cap.is_some()) => Err(TransportError::Capped(name.kind())),
         TransportName::Mpquic if chosen.iter().any(|path| path.local == Local::Auto) => {
             let there = follow::expand(&chosen).map_err(system("reading the network interfaces"))?;
             if there.is_empty() {

@@ -2,10 +2,11 @@
 //!
 //! A flow is a stream whose segments hold whole datagrams. This module decides: what kind of traffic it is
 //! ([`Classifier`]), and from that its form, priority and lifetime ([`Treatment`]); whether a datagram is queued, marked or
-//! dropped (`Gate`). Not here: the queue itself (`send/datagrams.rs`) and delivery (`receive/datagrams.rs`).
+//! dropped (`Gate`); which RTP packets are of key frames ([`KeyFrames`]). Not here: the queue itself (`send/datagrams.rs`) and delivery (`receive/datagrams.rs`).
 
 mod classifier;
 mod gate;
+mod rtp;
 
 use core::time::Duration;
 
@@ -14,7 +15,8 @@ use thiserror::Error;
 
 use crate::wire::{Ecn, MAX_DATAGRAM};
 pub use classifier::{Classifier, Traffic};
-pub(crate) use gate::{Gate, Verdict};
+pub(crate) use gate::{BOUND, Gate, KEY_BOUND, Verdict};
+pub use rtp::{KeyFrames, RtpFormat, UnknownFormat};
 
 /// How a flow's datagrams are delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +36,15 @@ pub struct Treatment {
     pub priority: u8,
     /// A datagram that was not sent within this time is dropped.
     pub lifetime: Duration,
+    /// Every datagram is sent on every subflow.
+    pub redundant: bool,
+}
+
+impl Treatment {
+    /// Time within which a datagram must be sent that belongs to a key frame, or to none.
+    pub(crate) fn lifetime_of(&self, is_key: bool) -> Duration {
+        if is_key { self.lifetime * KEY_LIVES } else { self.lifetime }
+    }
 }
 
 /// Parts of a treatment that a rule fixes; `None`: the flow's behaviour decides.
@@ -45,7 +56,16 @@ pub struct FlowConfig {
     pub priority: Option<u8>,
     /// Time within which a datagram must be sent. Not zero.
     pub lifetime: Option<Duration>,
+    /// Sends every datagram on every subflow that is not silent; the first copy counts, the others are dropped by the receiver. For
+    /// little and urgent data: it costs its rate on every path. Unless `form` says otherwise, it is delivered as it arrives.
+    pub redundant: bool,
+    /// Payload format of the flow's RTP packets. Those of key frames are sent before the others and with the next higher priority, are
+    /// dropped after them, and may wait four times as long. The flow is media, whatever its behaviour.
+    pub rtp: Option<RtpFormat>,
 }
+
+/// Key frames live this many times as long as other packets.
+const KEY_LIVES: u32 = 4;
 
 /// Priorities of the flows that do not wait behind bulk.
 const SPARSE: u8 = 6;
@@ -57,16 +77,20 @@ impl FlowConfig {
     pub fn treat(&self, traffic: Traffic) -> Treatment {
         let ms = Duration::from_millis;
         let (form, priority, lifetime) = match traffic {
+            _ if self.rtp.is_some() => (Form::AsTheyArrive, CONSTANT_RATE, ms(250)),
             Traffic::Sparse => (Form::AsTheyArrive, SPARSE, ms(1000)),
             // A picture that is a quarter of a second late is not shown any more.
             Traffic::ConstantRate => (Form::AsTheyArrive, CONSTANT_RATE, ms(250)),
             // After two seconds every transport has sent the data again.
             Traffic::Bulk => (Form::InOrder, 0, ms(2000)),
         };
+        // In order, the copy that comes first could wait for one that does not come.
+        let form = if self.redundant { Form::AsTheyArrive } else { form };
         Treatment {
             form: self.form.unwrap_or(form),
             priority: self.priority.unwrap_or(priority),
             lifetime: self.lifetime.unwrap_or(lifetime),
+            redundant: self.redundant,
         }
     }
 }

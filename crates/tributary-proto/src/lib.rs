@@ -12,6 +12,7 @@
 //! The driver owns the connections and moves bytes.
 
 mod bound;
+mod cap;
 mod config;
 mod content;
 pub mod coupling;
@@ -32,6 +33,7 @@ pub mod turn;
 pub mod wire;
 mod work;
 
+pub use cap::LEAST_CAP;
 pub use config::{Config, ConfigError};
 pub use content::ContentClass;
 pub use event::{Event, Transmit};

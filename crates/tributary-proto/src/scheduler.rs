@@ -206,7 +206,7 @@ impl<'a> WindowView<'a> {
     /// Whether a copy of the segment is on this subflow.
     #[must_use]
     pub fn is_on(&self, seq: DataSeq, subflow: SubflowId) -> bool {
-        self.send.segment(seq).is_some_and(|s| s.copies().any(|copy| copy.carrier == subflow))
+        self.send.segment(seq).is_some_and(|s| s.is_on(subflow))
     }
 
     /// Whether the segment is not acknowledged yet.

@@ -198,14 +198,18 @@ impl SendBuffer {
         self.unnumbered += bytes.len();
         let before = stream.expires();
         stream.push_until(bytes, Some(deadline));
-        let first = stream.expires().filter(|first| before != Some(*first));
-        if let Some(first) = first {
-            if let Some(before) = before {
-                self.expiring.remove(&(before, id));
-            }
-            self.expiring.insert((first, id));
-        }
+        let first = stream.expires();
+        self.expires_first(id, before, first);
         self.settle(id);
+    }
+
+    /// When the first message of a stream may expire, before a change and after it.
+    fn expires_first(&mut self, id: StreamId, before: Option<Instant>, first: Option<Instant>) {
+        let Some(first) = first.filter(|first| before != Some(*first)) else { return };
+        if let Some(before) = before {
+            self.expiring.remove(&(before, id));
+        }
+        self.expiring.insert((first, id));
     }
 
     /// Drops messages whose deadline has passed; `each` gets the stream, the number of messages and their bytes.
@@ -224,6 +228,7 @@ impl SendBuffer {
                 each(id, messages, bytes);
             }
             self.settle(id); // Only the end of the stream may be left to send.
+            self.reprioritise(id);
         }
     }
 
@@ -240,6 +245,13 @@ impl SendBuffer {
     pub fn set_content(&mut self, id: StreamId, content: ContentClass) {
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.content = content;
+        }
+    }
+
+    /// Sends what is numbered from now on, on every subflow or on one; numbered segments stay as they are.
+    pub fn set_redundant(&mut self, id: StreamId, redundant: bool) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.redundant = redundant;
         }
     }
 
@@ -341,7 +353,9 @@ impl SendBuffer {
         step();
         let open = self.open_credit();
         let stream = self.streams.get_mut(&id).expect("a stream in the queue is held");
+        let priority = stream.priority;
         let numbered = stream.number(most, open);
+        stream.reprioritise();
         self.turns.requeue(id, stream, open);
         let Numbered { kind, payload, deadline } =
             numbered.expect("a stream in the queue has bytes and credit, or an end");
@@ -350,7 +364,8 @@ impl SendBuffer {
         self.unnumbered -= payload.len();
         self.settle(id);
         self.append(id, kind, payload);
-        self.segments.back_mut().expect("it was just appended").deadline = deadline;
+        let segment = self.segments.back_mut().expect("it was just appended");
+        (segment.deadline, segment.priority) = (deadline, priority);
         length
     }
 
@@ -390,6 +405,7 @@ impl SendBuffer {
             self.untaken += segment.payload.len();
             segment.priority = s.priority;
             segment.content = s.content;
+            segment.redundant = s.redundant;
         }
         self.segments.push_back(segment);
         seq

@@ -6,6 +6,8 @@
 //! ([`crate::path`]).
 
 mod application;
+mod caps;
+mod copies;
 mod credit;
 mod datagrams;
 mod error;
@@ -176,6 +178,8 @@ pub struct Session {
     last_heard: Instant,
     ack_at: Option<Instant>,
     metered: metered::Metered,
+    caps: caps::Caps,
+    copies: copies::Copies,
     /// Client: subflows of removed paths, the newest last, for subflows that open later.
     gone: VecDeque<SubflowId>,
     stats: SessionStats,
@@ -254,6 +258,8 @@ impl Session {
             last_heard: now,
             ack_at: None,
             metered: metered::Metered::default(),
+            caps: caps::Caps::default(),
+            copies: copies::Copies::default(),
             gone: VecDeque::new(),
             stats: SessionStats::default(),
             config,
@@ -359,6 +365,7 @@ impl Session {
         if self.config.short_queues {
             subflow.keep_short(now);
         }
+        self.cap_subflow(now, &mut subflow);
         self.gone.iter().for_each(|gone| subflow.tell_gone(*gone));
         self.subflows.insert(id, subflow);
         self.last_heard = now;

@@ -1,5 +1,6 @@
 //! The session's state of one subflow: outstanding segments, progress, and how much it may take.
 
+mod capped;
 mod delay;
 mod listening;
 mod queue;
@@ -14,6 +15,7 @@ use tributary_types::{Bitrate, DataSeq, DataSize, Instant, PathId, SubflowId};
 
 use crate::scheduler::SubflowView;
 use crate::wire::Decoder;
+use capped::Capped;
 use delay::DeliveryDelay;
 pub(crate) use listening::{Listening, Verdict};
 use queue::ShortQueue;
@@ -62,6 +64,8 @@ pub struct SubflowStats {
     pub delivery_delay: Duration,
     /// Whether it is silent now.
     pub silent: bool,
+    /// What this side sends on it at most: its own cap, or the peer's if that is lower.
+    pub cap: Option<Bitrate>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -122,6 +126,7 @@ pub(crate) struct Subflow {
     pub settings_due: bool,
     pub refresh_due: Option<PathId>,
     pub replace_due: Option<PathId>,
+    pub capped: Capped,
     /// Subflows of removed paths that have not been reported to the peer on this subflow.
     pub gone_due: Vec<SubflowId>,
     /// Until this time a new connection may replace it although it delivers.
@@ -182,6 +187,7 @@ impl Subflow {
             settings_due: true,
             refresh_due: None,
             replace_due: None,
+            capped: Capped::default(),
             gone_due: Vec::new(),
             replaceable_until: None,
             pong_due: None,
@@ -314,7 +320,8 @@ impl Subflow {
             let delays = (self.info.min_rtt, self.delivery_delay());
             self.short.iter_mut().for_each(|short| short.observe(now, (rate, best), delays));
         }
-        rate.is_some_and(|rate| self.speed.observe(now, rate, &self.info))
+        // A cap explains a low rate.
+        rate.is_some_and(|rate| self.speed.observe(now, rate, &self.info)) && !self.capped.is_set()
     }
 
     /// Whether the path needs no new connection, because the subflow is young, so that attempts started with it
@@ -398,7 +405,7 @@ impl Subflow {
 
     /// Its highest recent delivery rate; `None` if unknown.
     pub fn best_rate(&self, now: Instant) -> Option<Bitrate> {
-        self.speed.best(now).max(self.rate)
+        self.capped.limited(self.speed.best(now).max(self.rate))
     }
 
     /// Keeps the subflow's queue as short as its path allows, for an application that replaces queued data.
@@ -428,7 +435,7 @@ impl Subflow {
 
     /// What it could carry, although the application sends less.
     pub fn possible_rate(&self, now: Instant) -> Option<Bitrate> {
-        self.best_rate(now).max(self.window_rate())
+        self.capped.limited(self.best_rate(now).max(self.window_rate()))
     }
 
     pub fn view(&self, now: Instant) -> SubflowView {
@@ -470,6 +477,7 @@ impl Subflow {
             in_flight: self.in_flight,
             delivery_delay: self.delivery_delay(),
             silent: self.silent,
+            cap: self.capped.rate(),
             ..self.stats
         }
     }

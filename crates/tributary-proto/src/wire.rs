@@ -10,7 +10,7 @@ mod encode;
 mod varint;
 
 use bytes::Bytes;
-use tributary_types::{DataSeq, PathId, StreamId, SubflowId};
+use tributary_types::{Bitrate, DataSeq, PathId, StreamId, SubflowId};
 
 pub use datagrams::{Ecn, MAX_DATAGRAM, MAX_PREFIX};
 pub(crate) use datagrams::{are_datagrams, encode_prefix, next_datagram};
@@ -33,6 +33,9 @@ pub const MAX_OUTSTANDING: u64 = MAX_AHEAD / 2;
 pub const MAX_ACK_RANGES: usize = 64;
 /// Most subflows one acknowledgement reports on.
 pub const MAX_ACK_SUBFLOWS: usize = 32;
+/// Unit of a cap, bit/s, and the highest cap in it.
+const KBIT: u64 = 1000;
+const MOST_CAP: u64 = u32::MAX as u64;
 /// Most bytes of a close reason.
 pub const MAX_REASON: usize = 256;
 /// Streams from this identifier on are flows of datagrams. Frames that only flows have name them without it.
@@ -135,6 +138,9 @@ pub enum Control {
     /// For the sender of data this path's connection is far slower than its radio: asks the client to replace it,
     /// although it delivers.
     Replace(PathId),
+    /// The client asks the server to send no more than this over the path of the subflow that carries the frame, in steps of a kbit/s;
+    /// `None`: as much as it can.
+    Cap(Option<Bitrate>),
     /// The client has removed the path of this subflow: nothing more arrives on it.
     Gone(SubflowId),
     /// The session is over: everything before it was acknowledged, unless `code` is not zero.

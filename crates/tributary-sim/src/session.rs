@@ -21,7 +21,7 @@ use bytes::Bytes;
 use tributary_cc::SiblingView;
 use tributary_proto::handshakes::Handshakes;
 use tributary_proto::{Config, ReadError, Session, Side};
-use tributary_types::{Instant, StreamId};
+use tributary_types::{Bitrate, Instant, StreamId};
 
 use crate::host::Outbox;
 use crate::multipath::{self, MultipathError, SimPath, SubflowPath};
@@ -53,6 +53,8 @@ pub struct SessionConfig {
     pub check_content: bool,
     /// Seed for schedulers that use random numbers.
     pub seed: u64,
+    /// Caps of the client's paths, by the path's place in the list; the server obeys them, too.
+    pub caps: BTreeMap<usize, Bitrate>,
 }
 
 impl Default for SessionConfig {
@@ -66,6 +68,7 @@ impl Default for SessionConfig {
             early: false,
             check_content: false,
             seed: 1,
+            caps: BTreeMap::new(),
         }
     }
 }

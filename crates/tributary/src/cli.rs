@@ -25,10 +25,11 @@ pub(crate) struct SessionArguments {
     pub(crate) weights: Option<(f64, f64)>,
     /// Priority of this end's data: PORT=N, TARGET=N or dscp:NAME=N, N from 1 to 255; repeatable
     ///
-    /// `connect`: the port that the application connected to, the target of its `--listen ADDR=TARGET`, or the
-    /// DSCP of its first packet. `serve`: the port that it forwards to, the target's name, or that DSCP. The first rule that
+    /// `connect`: the port that the application connected or sent to, the target of its `--listen` or `--udp ADDR=TARGET`, or
+    /// the DSCP of its first packet. `serve`: the port that it forwards to, the target's name, or that DSCP. The first rule that
     /// matches counts; other connections are bulk. N:latency or N:throughput, such as 8554=3:throughput, chooses the path by
-    /// that alone instead of by --weights.
+    /// that alone instead of by --weights. N:redundant, such as 5000=7:redundant, sends little and urgent data over every path.
+    /// N:rtp-h264, rtp-h265, rtp-vp8 or rtp-av1, such as 5004=5:rtp-h264, sends the key frames of RTP datagrams first.
     #[arg(long, value_name = "RULE")]
     pub(crate) priority: Vec<String>,
     /// Congestion control of every subflow [default: the system's]
@@ -160,6 +161,8 @@ pub(crate) struct ServeArguments {
       (then: curl --proxy socks5h://127.0.0.1:1080 https://example.org)
   tributary connect --path auto --path wwan0,metered --server 203.0.113.5:7000 --wait 60 \\
       --listen 127.0.0.1:8080 --server-key PUBKEY --key client.key
+  tributary connect --path wlan0 --path wwan0,cap=5 --server 203.0.113.5:7000 --listen 127.0.0.1:8080 --shared-key shared.key
+      (wwan0 carries at most 5 Mbit/s each way)
   tributary connect --path auto --server 203.0.113.5:7000 --listen 127.0.0.1:8080 --shared-key shared.key
 
 What it logs: RUST_LOG=debug for every connection, RUST_LOG=error for failures only; default info.")]
@@ -167,7 +170,7 @@ pub(crate) struct ConnectArguments {
     #[command(flatten)]
     pub(crate) paths: PathArguments,
     /// Address for applications to connect to, and the name of the server's target; repeatable
-    #[arg(long, required_unless_present = "socks", value_name = "ADDRESS:PORT[=NAME]")]
+    #[arg(long, required_unless_present_any = ["socks", "udp"], value_name = "ADDRESS:PORT[=NAME]")]
     pub(crate) listen: Vec<Entrance>,
     /// Address for applications that name their destination by SOCKS5 or HTTP CONNECT; repeatable
     ///
@@ -329,6 +332,7 @@ pub(crate) struct CheckArguments {
 #[command(after_help = "Examples:
   tributary ctl add-path wwan0,metered
   tributary ctl metered wwan0 off
+  tributary ctl cap wwan0 20
   tributary ctl remove-path wwan0
   tributary ctl --pid 4711 priority 8081=7 dscp:EF=7
   tributary ctl reload
@@ -350,7 +354,7 @@ pub(crate) enum Order {
     /// `connect`: use another path
     AddPath {
         /// As --path; without =SERVER, the server of --server or of the first path
-        #[arg(value_name = "LOCAL[,metered][=SERVER:PORT]")]
+        #[arg(value_name = "LOCAL[,metered][,cap=MBIT][=SERVER:PORT]")]
         path: String,
     },
     /// `connect`: use a path no longer; its data is sent on the others
@@ -366,6 +370,14 @@ pub(crate) enum Order {
         #[arg(value_enum)]
         metered: Switch,
     },
+    /// `connect`: limit what a path carries each way, at once and without a new connection
+    Cap {
+        /// Local end of the path, or the whole path
+        path: String,
+        /// Mbit/s, such as 20 or 2.5, or `off`
+        #[arg(value_name = "MBIT|off")]
+        mbps: Mbps,
+    },
     /// `connect` and `serve`: replace all priority rules, for connections from now on
     Priority {
         /// Rules as for --priority; without one, every connection is bulk
@@ -376,6 +388,22 @@ pub(crate) enum Order {
     Reload,
     /// End as after SIGTERM: nothing new is accepted, and open connections may finish
     Drain,
+}
+
+/// A cap in Mbit/s, or none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mbps(pub(crate) Option<f64>);
+
+impl std::str::FromStr for Mbps {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "off" {
+            return Ok(Self(None));
+        }
+        let mbps = text.parse::<f64>().ok().filter(|mbps| mbps.is_finite());
+        mbps.map(|mbps| Self(Some(mbps))).ok_or_else(|| "expected Mbit/s, such as 20, or `off`".to_owned())
+    }
 }
 
 /// On or off.

@@ -12,6 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 use tempfile::TempDir;
 use tributary_net::{Common, ConnectConfig, Keys, PrivateKey, PublicKey, connect};
 use tributary_testing::{HANG, becomes, echo, text, until};
@@ -410,6 +411,45 @@ fn ctl_changes_paths_priorities_and_lets_a_program_end() {
     done(&["--pid", &of_client, "drain"]);
     assert_eq!(client.wait().code(), Some(0));
     assert!(world.log("client.log").contains("asked to end"));
+}
+
+#[test]
+fn a_cap_changes_by_ctl_and_by_a_reload_and_the_path_stays() {
+    let world = World::new();
+    let server = world.start(&world.serve(""), "server.log");
+    let client = world.start(&world.connect(&server, &["127.0.0.2,cap=16"], ""), "client.log");
+    let path = |role: &str| world.status(role)["sessions"][0]["paths"][0].clone();
+    let both = |cap: &Value| ["connect", "serve"].iter().all(|role| path(role)["cap_mbps"] == *cap);
+    until("both ends have the cap", || both(&json!(16.0)));
+    let number = path("connect")["path"].clone();
+    assert!(path("connect")["radio"].as_str().unwrap().starts_with("127.0.0.2="), "{}", path("connect"));
+    // 1 MB each way at 16 Mbit/s takes half a second; over loopback without a cap, a hundredth of that.
+    let timed = || {
+        let began = std::time::Instant::now();
+        exchange(&client, 1_000_000);
+        began.elapsed() // real time: a cap is a rate.
+    };
+    assert!(timed() > Duration::from_millis(400));
+    let done = |arguments: &[&str]| {
+        let output = world.ctl(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", said(&output));
+    };
+    done(&["cap", "127.0.0.2", "2.5"]);
+    until("both ends have the new cap", || both(&json!(2.5)));
+    assert!(said(&world.run(&["status"])).contains("sends at most 2.5 Mbit/s"));
+    done(&["cap", "127.0.0.2", "off"]);
+    until("neither end has a cap", || both(&Value::Null));
+    for (cap, part) in [("0", "cap `0` is not a number from 0.1"), ("much", "such as 20, or `off`")] {
+        let output = world.ctl(&["cap", "127.0.0.2", cap]);
+        assert!(!output.status.success() && said(&output).contains(part), "{cap}: {}", said(&output));
+    }
+    world.connect(&server, &["127.0.0.2,cap=40"], "");
+    let pid = client.child.id().to_string();
+    done(&["--pid", &pid, "reload"]);
+    until("both ends have the file's cap", || both(&json!(40.0)));
+    assert_eq!(path("connect")["path"], number, "the path is the same");
+    assert!(!world.log("client.log").contains("is removed"), "{}", world.log("client.log"));
+    exchange(&client, 100_000);
 }
 
 #[test]

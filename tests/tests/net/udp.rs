@@ -117,13 +117,14 @@ async fn counting_echo() -> (SocketAddr, Arc<Mutex<BTreeSet<SocketAddr>>>) {
 /// A proxy that forwards datagrams to these targets; the forwarder, and its address for datagrams.
 async fn proxy(udp: &[String]) -> (Forwarder, SocketAddr) {
     let listen = ListenConfig::new(vec!["127.0.0.1:0".parse().unwrap()], settings(false));
-    let server = Server::bind(ServeConfig::new(listen, vec![echo().await.to_string().parse().unwrap()]));
     let udp = udp.iter().map(|target| target.parse().unwrap()).collect();
-    let server = server.await.unwrap().with_udp(udp).unwrap();
-    let config = ForwardConfig::new(client(settings(false), paths(2, server.addresses()[0])), Vec::new());
+    let targets = vec![echo().await.to_string().parse().unwrap()];
+    let server = Server::bind(ServeConfig { udp, ..ServeConfig::new(listen, targets) }).await.unwrap();
+    let connect = client(settings(false), paths(2, server.addresses()[0]));
+    let udp = vec!["127.0.0.1:0".parse().unwrap()];
+    let config = ForwardConfig { udp, ..ForwardConfig::new(connect, Vec::new()) };
     tokio::spawn(server.run());
     let forwarder = Forwarder::bind(config).await.unwrap();
-    let forwarder = forwarder.with_udp(vec!["127.0.0.1:0".parse().unwrap()]).await.unwrap();
     let address = forwarder.udp_addresses()[0];
     (forwarder, address)
 }

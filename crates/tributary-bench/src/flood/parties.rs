@@ -100,7 +100,7 @@ pub(super) fn serve(scene: &Scene, tell: Sender<Vec<SocketAddr>>) {
 pub(super) fn watch(scene: &Scene, server: SocketAddr) {
     perform(scene, async {
         let local = Local::Address(Side::Client.address(0).into());
-        let path = PathConfig { local, server: server.into(), metered: false };
+        let path = PathConfig::new(local, server);
         let config = ConnectConfig { paths: vec![path], common: common(), timeout: WITHIN };
         let Ok(session) = connect(config).await else { return };
         let Ok(mut stream) = session.open_stream(0).await else { return };
@@ -168,7 +168,7 @@ async fn round(relay: SocketAddr, cut: &watch::Sender<()>) -> (Attempts, Attempt
         attempts.spawn(async move {
             let began = Instant::now();
             let local = Local::Address(Ipv4Addr::new(127, 0, 0, host).into());
-            let path = PathConfig { local, server: relay.into(), metered: false };
+            let path = PathConfig::new(local, relay);
             let config = ConnectConfig { paths: vec![path], common: common(), timeout: WITHIN };
             let session = timeout(WITHIN, connect(config)).await.ok()?.ok()?;
             let first = newer(&session, None).await?;

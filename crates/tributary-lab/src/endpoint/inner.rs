@@ -38,7 +38,8 @@ pub(super) async fn listen(
     let addresses = addresses.iter().map(|address| SocketAddr::from((*address, 0))).collect();
     let listen = ListenConfig::new(addresses, common(task)?);
     // A server needs a target of connections, too. None is opened.
-    let server = Server::bind(ServeConfig::new(listen, targets.clone())).await?.with_udp(targets)?;
+    let server =
+        Server::bind(ServeConfig { udp: targets.clone(), ..ServeConfig::new(listen, targets) }).await?;
     let listening = server.addresses().to_vec();
     tokio::spawn(server.run());
     Ok((acceptor, listening))
@@ -54,9 +55,13 @@ pub(super) async fn connect(
     let config = task.config()?;
     let connect =
         ConnectConfig { paths: outer.dialled().to_vec(), common: common(task)?, timeout: config.timeout };
-    let forward = ForwardConfig { wait: Some(config.timeout), ..ForwardConfig::new(connect, Vec::new()) };
     let entrance = Entrance { address: (Ipv4Addr::LOCALHOST, 0).into(), leads_to: LeadsTo::Target(None) };
-    let forwarder = Forwarder::bind(forward).await?.with_udp(vec![entrance]).await?;
+    let forward = ForwardConfig {
+        udp: vec![entrance],
+        wait: Some(config.timeout),
+        ..ForwardConfig::new(connect, Vec::new())
+    };
+    let forwarder = Forwarder::bind(forward).await?;
     let entrance = forwarder.udp_addresses()[0];
     let session = forwarder.session().ok_or(EndpointError::Ended)?;
     tokio::spawn(forwarder.run());

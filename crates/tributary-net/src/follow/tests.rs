@@ -34,11 +34,12 @@ fn network(interfaces: &[(&str, &str)]) -> Network {
     network
 }
 
-/// The changes that the machine returns, as words: `+wlan0` and `-0`.
+/// The changes that the machine returns, as words: `+wlan0`, `-0` and `0=20` for a cap in Mbit/s.
 fn changes(follow: &mut Follow) -> Vec<String> {
     let word = |change| match change {
         Change::Add(_, config) => format!("+{}", config.local_name()),
         Change::Remove(path, _) => format!("-{}", path.0),
+        Change::Cap(path, cap) => format!("{}={}", path.0, cap.map_or(0.0, Bitrate::as_mbps_f64)),
     };
     std::iter::from_fn(|| follow.poll_change()).map(word).collect()
 }
@@ -188,4 +189,27 @@ fn paths_in_both_configurations_go_on_and_the_others_are_replaced() {
     follow.handle_network(at(30), &Network::default());
     assert_eq!(changes(&mut follow), ["-1", "-4", "-5"]);
     assert!(follow.ends.is_empty());
+}
+
+#[test]
+fn another_cap_keeps_the_path_and_its_connection() {
+    let mut follow = follow(&["auto", "dev:wwan0"]);
+    let now = network(&[("wlan0", "10.0.0.2"), ("wwan0", "10.1.0.2")]);
+    follow.handle_network(at(0), &now);
+    assert_eq!(changes(&mut follow), ["+wwan0", "+wlan0"]);
+    let wwan = |cap| PathConfig { local: Local::Interface("wwan0".to_owned()), cap, ..path("any") };
+    let mbps = |mbps| Some(Bitrate::from_mbps(mbps));
+    let mut becomes = |wanted: Vec<PathConfig>| {
+        follow.set_wanted(wanted);
+        follow.handle_network(at(10), &now);
+        changes(&mut follow)
+    };
+    assert_eq!(becomes(vec![path("auto"), wwan(mbps(20))]), ["0=20"]);
+    assert_eq!(becomes(vec![path("auto,cap=5"), wwan(mbps(20))]), ["1=5"]);
+    assert_eq!(becomes(vec![path("auto,cap=5"), wwan(mbps(20))]), [""; 0]);
+    // `auto` takes over the interface, with its own cap; then it is named again.
+    assert_eq!(becomes(vec![path("auto,cap=7")]), ["0=7", "1=7"]);
+    assert_eq!(becomes(vec![path("auto"), wwan(None)]), ["0=0", "1=0"]);
+    // Another change of the same path replaces it.
+    assert_eq!(becomes(vec![path("auto"), PathConfig { metered: true, ..wwan(mbps(3)) }]), ["-0", "+wwan0"]);
 }

@@ -138,6 +138,7 @@ impl Watcher {
                         Command::AddPath(path, config)
                     }
                     Change::Remove(path, loss) => Command::RemovePath(path, loss.to_string()),
+                    Change::Cap(path, cap) => Command::SetCap(path, cap),
                 });
             }
             if !pause.is_zero() {
@@ -168,7 +169,7 @@ pub(crate) fn expand(wanted: &[PathConfig]) -> io::Result<Vec<PathConfig>> {
 fn added(follow: &mut Follow) -> Vec<(PathId, PathConfig)> {
     let add = |change| match change {
         Change::Add(path, config) => Some((path, config)),
-        Change::Remove(..) => None,
+        Change::Remove(..) | Change::Cap(..) => None,
     };
     std::iter::from_fn(|| follow.poll_change()).filter_map(add).collect()
 }

@@ -33,8 +33,8 @@ fn messages_round_trip_and_every_bit_is_authenticated() {
         assert_eq!(auth.verify_hello(&bad), Err(HelloError::WrongKey), "bit {bit}");
     }
     for answer in [Answer::Accepted, Answer::UnknownSession, Answer::Refused(Refusal::SubflowReused)] {
-        for address in [None, Some("one.example.org:7000".parse().unwrap())] {
-            let told = Reply { answer, session: [6; 16], address };
+        for (address, obeys_caps) in [(None, true), (Some("one.example.org:7000".parse().unwrap()), false)] {
+            let told = Reply { answer, session: [6; 16], address, obeys_caps };
             let reply = auth.seal_reply_with(&sent, &told);
             assert_eq!(reply.len(), reply_length(&reply[..8]));
             assert_eq!(auth.open_reply(&sent, &reply), Ok(told));

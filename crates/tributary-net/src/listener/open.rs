@@ -85,7 +85,8 @@ impl Registry {
         let mark = self.common.siblings.mark(self.common.congestion.as_deref());
         Driver::spawn(shared.clone(), commands, None, mark, Some(Box::new(registration)));
         let address = self.own.clone().filter(|_| hello.takes_address);
-        let reply = auth.seal_reply_with(bytes, &Reply { answer: Answer::Accepted, session: tag, address });
+        let told = Reply { answer: Answer::Accepted, session: tag, address, obeys_caps: true };
+        let reply = auth.seal_reply_with(bytes, &told);
         self.hand_over(&shared, channel, hello, &reply).await?;
         let _ = self.fresh.send((session, from)).await;
         Ok(())

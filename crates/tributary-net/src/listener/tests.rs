@@ -24,7 +24,7 @@ async fn listener(common: Common) -> Listener {
 
 /// A connection to the listener that has sent no hello yet.
 async fn channel(listener: &Listener, common: &Common) -> Channel {
-    let path = PathConfig { local: Local::Any, server: listener.addresses()[0].into(), metered: false };
+    let path = PathConfig::new(Local::Any, listener.addresses()[0]);
     let tls = if common.plaintext { Tls::Off } else { Tls::On(tls::client_config(&common.keys).unwrap()) };
     protect(dial(None, &path, (&Arc::new(common.clone()), None)).await.unwrap().0, &tls, common, None)
         .await
@@ -62,7 +62,7 @@ async fn joining_an_unknown_session_is_refused_with_that_reason() {
         let secret =
             SessionSecret::derive(common.keys.shared().unwrap(), &then, &hello(Intent::New), &[9; 16]);
         let tag = Instance::here(listener.addresses()).issue().unwrap();
-        let credentials = Credentials { tag, secret, address: None };
+        let credentials = Credentials { tag, secret, address: None, obeys_caps: false };
         let introduction = Introduction { path: PathId(0), subflow: SubflowId(4), metered: false };
         let error = join(&mut channel, &credentials, introduction).await.unwrap_err();
         assert!(matches!(error, HandshakeError::UnknownSession), "{error}");
@@ -158,7 +158,7 @@ async fn other_refusals_do_not_hide_a_wrong_key_in_the_log() {
         let _ = noise.read_to_end(&mut Vec::new()).await;
     }
     log.has("does not speak TLS").await;
-    let path = PathConfig { local: Local::Any, server: listener.addresses()[0].into(), metered: false };
+    let path = PathConfig::new(Local::Any, listener.addresses()[0]);
     let stranger = Common::new(Key::from_bytes([1; 32]));
     let tls = Tls::On(tls::client_config(&stranger.keys).unwrap());
     let stream = dial(None, &path, (&Arc::new(stranger.clone()), None)).await.unwrap().0;
@@ -195,7 +195,7 @@ async fn a_hello_signed_in_plaintext_mode_does_not_open_a_session_over_tls() {
 async fn a_client_sends_nothing_to_a_tls_server_that_does_not_prove_the_key() {
     use tokio::io::AsyncReadExt;
     let forger = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let path = PathConfig { local: Local::Any, server: forger.local_addr().unwrap().into(), metered: false };
+    let path = PathConfig::new(Local::Any, forger.local_addr().unwrap());
     let other = Key::from_bytes([1; 32]);
     let forging = tokio::spawn(async move {
         let (mut stream, _) = forger.accept().await.unwrap();

@@ -42,6 +42,8 @@ pub struct ForwardConfig {
     pub connect: ConnectConfig,
     /// Local addresses for applications, and where each leads.
     pub listen: Vec<Entrance>,
+    /// The same for datagrams (UDP). Each sender is a flow of its own.
+    pub udp: Vec<Entrance>,
     /// Which data of this end is sent first: rules by the port that an application connected to, by target, and by
     /// the DSCP of its first packet.
     pub priorities: PriorityRules,
@@ -55,7 +57,8 @@ impl ForwardConfig {
     /// Entrances to a session: all data with the same priority, and no limit to the time until a path is up.
     #[must_use]
     pub fn new(connect: ConnectConfig, listen: Vec<Entrance>) -> Self {
-        Self { connect, listen, priorities: PriorityRules::default(), json_events: None, wait: None }
+        let (udp, priorities) = (Vec::new(), PriorityRules::default());
+        Self { connect, listen, udp, priorities, json_events: None, wait: None }
     }
 
     /// Checks the settings without listening or connecting.
@@ -64,8 +67,9 @@ impl ForwardConfig {
     /// [`ProxyError`]: a wrong setting.
     pub fn check(&self) -> Result<(), ProxyError> {
         session::check(&self.connect).map_err(|error| ProxyError::Connect(Arc::new(error)))?;
+        let entrances = self.listen.iter().chain(&self.udp);
         let leads: Vec<_> =
-            self.listen.iter().map(|entrance| (entrance.address.port(), entrance.leads_to.clone())).collect();
+            entrances.map(|entrance| (entrance.address.port(), entrance.leads_to.clone())).collect();
         check_priorities(&self.priorities, &leads)
     }
 }
@@ -100,7 +104,7 @@ pub struct Forwarder {
 pub struct ForwardControl {
     paths: Arc<watch::Sender<Vec<PathConfig>>>,
     priorities: LivePriorities,
-    /// Ports of the listeners, and where they lead.
+    /// Ports of the listeners, those for datagrams too, and where they lead.
     entrances: Arc<[(u16, LeadsTo)]>,
 }
 
@@ -147,7 +151,15 @@ impl Forwarder {
             let bound = bind(address).await;
             listeners.push((bound.map_err(unusable(address))?, leads_to));
         }
-        let entrances: Arc<[_]> = listeners.iter().filter_map(entrance).collect();
+        let mut udp = Vec::new();
+        for entrance in &config.udp {
+            let bound = Listening::bind(entrance).await;
+            udp.push(bound.map_err(unusable(entrance.address))?);
+        }
+        let of_udp = udp.iter().zip(&config.udp);
+        let of_udp =
+            of_udp.filter_map(|(bound, entrance)| Some((bound.address()?.port(), entrance.leads_to.clone())));
+        let entrances: Arc<[_]> = listeners.iter().filter_map(entrance).chain(of_udp).collect();
         check_priorities(&config.priorities, &entrances)?;
         let mut connect = config.connect;
         let unsent = &mut connect.common.session.unsent;
@@ -174,7 +186,7 @@ impl Forwarder {
             redirected: Vec::new(),
             names: Vec::new(),
             packets: None,
-            udp: Vec::new(),
+            udp,
             control: ForwardControl { paths: sessions.paths(), priorities: priorities.clone(), entrances },
             sessions: Arc::new(sessions),
             priorities,
@@ -198,19 +210,6 @@ impl Forwarder {
         }
         self.packets = sockets.device.map(Packets::new).transpose()?;
         Ok(())
-    }
-
-    /// Also carries the datagrams that applications send to these local addresses. Each sender is a flow of its own.
-    ///
-    /// # Errors
-    /// [`ProxyError::Bind`].
-    pub async fn with_udp(mut self, entrances: Vec<Entrance>) -> Result<Self, ProxyError> {
-        for entrance in entrances {
-            let address = entrance.address;
-            let bound = Listening::bind(&entrance).await;
-            self.udp.push(bound.map_err(unusable(address))?);
-        }
-        Ok(self)
     }
 
     /// The local addresses for datagrams, with the ports the system chose.
@@ -276,13 +275,13 @@ impl Forwarder {
             last.spawn(async move { accepting.run_until(&listener, ended).await });
         }
         if let Some(packets) = self.packets.clone() {
-            last.spawn(packets.run(self.sessions.clone(), ended.clone()));
+            last.spawn(packets.run(self.sessions.clone(), self.priorities.clone(), ended.clone()));
         }
         for socket in self.names {
             loops.spawn(names::answer_all(socket, self.sessions.clone()));
         }
         for listening in self.udp {
-            loops.spawn(listening.run(self.sessions.clone()));
+            loops.spawn(listening.run(self.sessions.clone(), self.priorities.clone()));
         }
         stop.await;
         ended.cancel();

@@ -1,4 +1,4 @@
-//! Priorities of the proxy's connections: rules by port, target and code point (DSCP).
+//! Priorities and modes of the proxy's connections and flows of datagrams: rules by port, target and code point (DSCP).
 //!
 //! Source of the names: RFC 2474, RFC 2597, RFC 3246, RFC 5865, RFC 8622. A rule orders the data that this end sends;
 //! it is not transmitted to the peer.
@@ -9,8 +9,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use thiserror::Error;
 
 use tributary_proto::ContentClass;
+use tributary_proto::flow::RtpFormat;
 
 use super::target::TargetName;
+use crate::flow::FlowConfig;
 use crate::stream::Stream;
 
 /// The property by which a rule recognises connections.
@@ -29,15 +31,33 @@ enum Sign {
 pub struct Priority {
     /// Higher goes first; 0 is bulk.
     pub level: u8,
-    /// What decides between the paths.
+    /// What decides between the paths of a connection.
     pub content: ContentClass,
+    /// Everything is sent over every path.
+    pub redundant: bool,
+    /// Payload format of RTP datagrams, whose key frames go first.
+    pub rtp: Option<RtpFormat>,
 }
 
 impl Priority {
     /// Applies to everything that is written to the stream from now on.
     pub(super) fn apply(self, stream: &Stream) {
         stream.set_priority(self.level);
+        self.apply_mode(stream);
+    }
+
+    /// The same for a stream that was opened with the priority.
+    pub(super) fn apply_mode(self, stream: &Stream) {
         stream.set_content(self.content);
+        if self.redundant {
+            stream.set_redundant(true);
+        }
+    }
+
+    /// How a flow of datagrams with this priority is sent.
+    fn of_flow(self) -> FlowConfig {
+        let Self { level, redundant, rtp, .. } = self;
+        FlowConfig { priority: Some(level), redundant, rtp, ..FlowConfig::default() }
     }
 }
 
@@ -45,21 +65,29 @@ impl FromStr for Priority {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (level, content) = text.split_once(':').map_or((text, None), |(l, c)| (l, Some(c)));
+        let (level, mode) = text.split_once(':').map_or((text, None), |(level, mode)| (level, Some(mode)));
         let level = level.parse().map_err(|_| format!("priority `{level}` is not from 0 to 255"))?;
-        let content = match content {
-            None => ContentClass::Mixed,
-            Some("latency") => ContentClass::Latency,
-            Some("throughput") => ContentClass::Throughput,
-            Some(other) => return Err(format!("`:{other}` is neither `:latency` nor `:throughput`")),
-        };
-        Ok(Self { level, content })
+        let plain = Self { level, ..Self::default() };
+        Ok(match mode {
+            None => plain,
+            Some("latency") => Self { content: ContentClass::Latency, ..plain },
+            Some("throughput") => Self { content: ContentClass::Throughput, ..plain },
+            Some("redundant") => Self { redundant: true, ..plain },
+            Some(other) => match other.parse() {
+                Ok(format) => Self { rtp: Some(format), ..plain },
+                Err(_) => {
+                    let formats = RtpFormat::ALL.map(|format| format!(", :{format}")).concat();
+                    return Err(format!("`:{other}` is none of :latency, :throughput, :redundant{formats}"));
+                }
+            },
+        })
     }
 }
 
 /// One rule: `PORT=N`, `TARGET=N` with a target's name, or `dscp:NAME=N` with a name (`EF`, `AF41`, `CS5`, …)
 /// or a number from 0 to 63. `N` is the priority from 0, bulk, to 255; `N:latency` and `N:throughput` also choose what decides
-/// between the paths.
+/// between the paths, `N:redundant` sends everything over every path, and `N:rtp-h264`, `N:rtp-h265`, `N:rtp-vp8` and `N:rtp-av1`
+/// send the key frames of RTP datagrams first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PriorityRule {
     sign: Sign,
@@ -69,8 +97,8 @@ pub struct PriorityRule {
 /// Why a rule is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "priority rule `{rule}`: {problem}; expected PORT=N, TARGET=N or dscp:NAME=N, for example 5004=7, video=3:throughput or \
-     dscp:EF=7:latency"
+    "priority rule `{rule}`: {problem}; expected PORT=N, TARGET=N or dscp:NAME=N, for example 5004=7, video=3:throughput, \
+     game=7:redundant, 5004=5:rtp-h264 or dscp:EF=7:latency"
 )]
 pub struct PriorityRuleError {
     rule: String,
@@ -163,15 +191,26 @@ impl PriorityRules {
         })
     }
 
-    /// The priority of a connection to this port and target whose first packet has this code point.
-    #[must_use]
-    pub fn of(&self, port: u16, target: Option<&TargetName>, dscp: Option<u8>) -> Priority {
+    fn find(&self, port: u16, target: Option<&TargetName>, dscp: Option<u8>) -> Option<Priority> {
         let fits = |rule: &&PriorityRule| match &rule.sign {
             Sign::Port(named) => *named == port,
             Sign::Target(named) => Some(named) == target,
             Sign::Dscp(named) => Some(*named) == dscp,
         };
-        self.0.iter().find(fits).map_or(Priority::default(), |rule| rule.priority)
+        self.0.iter().find(fits).map(|rule| rule.priority)
+    }
+
+    /// The priority of a connection to this port and target whose first packet has this code point.
+    #[must_use]
+    pub fn of(&self, port: u16, target: Option<&TargetName>, dscp: Option<u8>) -> Priority {
+        self.find(port, target, dscp).unwrap_or_default()
+    }
+
+    /// How a flow of datagrams to this port and target is sent. Without a rule its traffic decides. Rules by code point are for
+    /// connections only.
+    #[must_use]
+    pub fn of_flow(&self, port: u16, target: Option<&TargetName>) -> FlowConfig {
+        self.find(port, target, None).map_or_else(FlowConfig::default, Priority::of_flow)
     }
 }
 
@@ -191,6 +230,11 @@ impl LivePriorities {
     /// As [`PriorityRules::of`].
     pub(super) fn of(&self, port: u16, target: Option<&TargetName>, dscp: Option<u8>) -> Priority {
         self.0.read().unwrap_or_else(PoisonError::into_inner).of(port, target, dscp)
+    }
+
+    /// As [`PriorityRules::of_flow`].
+    pub(super) fn of_flow(&self, port: u16, target: Option<&TargetName>) -> FlowConfig {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).of_flow(port, target)
     }
 }
 
@@ -221,13 +265,30 @@ mod tests {
     fn a_rule_may_say_what_decides_between_the_paths() {
         let rules = rules(&["8554=3:throughput", "8555=5:latency", "dscp:EF=7"]);
         let of = |port, dscp| {
-            let Priority { level, content } = rules.of(port, None, dscp);
+            let Priority { level, content, .. } = rules.of(port, None, dscp);
             (level, content)
         };
         assert_eq!(of(8554, None), (3, ContentClass::Throughput));
         assert_eq!(of(8555, None), (5, ContentClass::Latency));
         assert_eq!(of(80, Some(46)), (7, ContentClass::Mixed));
         assert_eq!(of(80, None), (0, ContentClass::Mixed));
+    }
+
+    #[test]
+    fn a_rule_may_send_over_every_path_or_key_frames_first() {
+        let rules = rules(&["5000=7:redundant", "video=5:rtp-h265", "5004=0:rtp-av1", "dscp:EF=9", "5006=3"]);
+        let video: TargetName = "video".parse().unwrap();
+        let flow = |port, target| {
+            let FlowConfig { priority, redundant, rtp, form, lifetime } = rules.of_flow(port, target);
+            assert!(form.is_none() && lifetime.is_none());
+            (priority, redundant, rtp)
+        };
+        assert_eq!(flow(5000, Some(&video)), (Some(7), true, None));
+        assert_eq!(flow(5001, Some(&video)), (Some(5), false, Some(RtpFormat::H265)));
+        assert_eq!(flow(5004, None), (Some(0), false, Some(RtpFormat::Av1)));
+        assert_eq!(flow(5006, None), (Some(3), false, None));
+        assert_eq!(rules.of_flow(5005, None), FlowConfig::default());
+        assert!(rules.of(5000, None, None).redundant && !rules.of(80, None, Some(46)).redundant);
     }
 
     #[test]
@@ -256,9 +317,13 @@ mod tests {
             "mark:3=7",
             "80=7:",
             "80=7:fast",
+            "80=7:rtp",
+            "80=7:rtp-h264:redundant",
         ] {
             let error = rule.parse::<PriorityRule>().unwrap_err().to_string();
             assert!(error.contains(&format!("`{rule}`")) && error.contains("dscp:EF=7:latency"), "{error}");
+            let lists_modes = error.contains(":redundant, :rtp-h264, :rtp-h265, :rtp-vp8, :rtp-av1;");
+            assert_eq!(lists_modes, rule.starts_with("80=7:"), "{error}");
         }
     }
 }

@@ -142,7 +142,7 @@ impl Requested {
             return;
         }
         tokio::select! {
-            () = association.run(&self.sessions) => {}
+            () = association.run(&self.sessions, &self.priorities) => {}
             () = until_closed(&mut tcp) => {}
             () = ticket.draining() => {}
         }

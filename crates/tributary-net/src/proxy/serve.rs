@@ -47,6 +47,8 @@ pub struct ServeConfig {
     pub listen: ListenConfig,
     /// One target, or several of which at most one has no name; none only with `allow`.
     pub targets: Vec<Target>,
+    /// Targets of datagrams; without them flows lead to allowed destinations only.
+    pub udp: Vec<Target>,
     /// Destinations that applications may choose; the default allows none.
     pub allow: AllowRules,
     /// Which data of this end is sent first: rules by the target's port or name, or by the DSCP of the application's first
@@ -60,20 +62,24 @@ impl ServeConfig {
     /// Carries streams to these targets and to no other destination, all with the same priority.
     #[must_use]
     pub fn new(listen: ListenConfig, targets: Vec<Target>) -> Self {
-        let (allow, priorities) = (AllowRules::default(), PriorityRules::default());
-        Self { listen, targets, allow, priorities, json_events: None }
+        let (udp, allow, priorities) = (Vec::new(), AllowRules::default(), PriorityRules::default());
+        Self { listen, targets, udp, allow, priorities, json_events: None }
     }
 
-    /// Checks the settings without listening; `udp` are the targets of datagrams.
+    /// Checks the settings without listening.
     ///
     /// # Errors
     /// [`ProxyError`]: a wrong setting.
-    pub fn check(&self, udp: &[Target]) -> Result<(), ProxyError> {
+    pub fn check(&self) -> Result<(), ProxyError> {
         listener::check(&self.listen)?;
-        let (targets, allow, priorities) =
-            (self.targets.clone(), self.allow.clone(), self.priorities.clone());
-        let rules = ServeRules { targets, udp: udp.to_vec(), allow, priorities };
-        Rules::new(rules, self.listen.common.keys.clients().is_some()).map(drop)
+        Rules::new(self.rules(), self.listen.common.keys.clients().is_some()).map(drop)
+    }
+
+    /// What can be replaced while it runs.
+    #[must_use]
+    pub fn rules(&self) -> ServeRules {
+        let Self { targets, udp, allow, priorities, .. } = self.clone();
+        ServeRules { targets, udp, allow, priorities }
     }
 }
 
@@ -124,9 +130,7 @@ impl Server {
     /// [`ProxyError`].
     pub async fn bind(config: ServeConfig) -> Result<Self, ProxyError> {
         let clients = config.listen.common.keys.clients().cloned();
-        let ServeConfig { targets, allow, priorities, .. } = config;
-        let rules = ServeRules { targets, udp: Vec::new(), allow, priorities };
-        let rules = Rules::new(rules, clients.is_some())?;
+        let rules = Rules::new(config.rules(), clients.is_some())?;
         let most = places_for_targets(sockopt::raise_descriptor_limit().ok());
         let mut listen = config.listen;
         let unsent = &mut listen.common.session.unsent;
@@ -142,16 +146,6 @@ impl Server {
         let watch = Watch::new(Some(listener.budget()));
         let targets = Arc::new(Targets::new(rules, clients, watch.clone(), most));
         Ok(Self { listener, targets, watch, log })
-    }
-
-    /// Also forwards the datagrams of flows to these targets. Without them flows lead to allowed destinations only.
-    ///
-    /// # Errors
-    /// [`ProxyError::Targets`].
-    pub fn with_udp(self, udp: Vec<Target>) -> Result<Self, ProxyError> {
-        let settings = ServeRules { udp, ..self.targets.rules().settings.clone() };
-        self.control().replace_rules(settings)?;
-        Ok(self)
     }
 
     /// The addresses it listens on.

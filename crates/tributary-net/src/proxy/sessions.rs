@@ -245,7 +245,7 @@ impl Sessions {
             let session = self.get(tcp).await?;
             match self.open_on(&session, tcp, priority.level).await? {
                 Ok(stream) => {
-                    stream.set_content(priority.content);
+                    priority.apply_mode(&stream);
                     return Ok(stream);
                 }
                 Err(closed) => ended = closed.to_string(),
@@ -372,9 +372,14 @@ impl Keeper {
                     }
                 }
                 Err(error) => {
-                    let said = error.to_string();
-                    self.down(Some(Arc::new(error)), said);
+                    // The paths' log leaves out what no further attempt mends. A program that is starting ends with it before the pause
+                    // is over; another one goes on, and says so.
+                    let (said, is_fatal) = (error.to_string(), error.is_fatal());
+                    self.down(Some(Arc::new(error)), said.clone());
                     self.pause(wait).await;
+                    if is_fatal {
+                        tracing::warn!("{said}; it is tried again");
+                    }
                     wait = (wait * 2).min(AGAIN.1);
                 }
             }

@@ -2,8 +2,8 @@
 //!
 //! - A client end makes one [`FlowTable`], whose [`Answers`] go back to a source. A *source* is the key of a flow: the address of a
 //!   socket, or the addresses and ports of both ends.
-//! - It passes every datagram to [`FlowTable::send`] with its source and the flow's head (`Head::encode`). The first one opens a flow,
-//!   whose first datagram is the head; a flow that has been idle for [`IDLE`] ends. Nothing waits: what there is no room for is dropped,
+//! - It passes every datagram to [`FlowTable::send`] with its source and the flow's [`Opening`]: head (`Head::encode`) and mode. The first
+//!   one opens a flow, whose first datagram is the head; a flow that has been idle for [`IDLE`] ends. Nothing waits: what there is no room for is dropped,
 //!   as UDP does.
 //! - The server gives the session's flows to [`serve`], with the address that a head leads to.
 //!
@@ -28,7 +28,7 @@ pub(super) use listen::Listening;
 pub(super) use packets::Packets;
 pub(super) use serve::serve;
 use socket::Socket;
-use table::{Answers, FlowTable};
+use table::{Answers, FlowTable, Opening};
 
 use crate::flow::Datagram;
 

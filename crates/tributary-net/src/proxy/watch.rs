@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tributary_types::{PathId, SubflowId};
+use tributary_types::{Bitrate, PathId, SubflowId};
 
 use crate::budget::{Budget, MemorySnapshot};
 use crate::destination::Destination;
@@ -101,6 +101,9 @@ pub struct PathSnapshot {
     pub sent: u64,
     /// Payload bytes received, in the same way.
     pub received: u64,
+    /// What this end sends on it at most, Mbit/s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cap_mbps: Option<f64>,
 }
 
 /// What a client has sent and received since the server began, over all its sessions.
@@ -503,6 +506,7 @@ impl Watched {
                 receive_mbps: sample.receive_mbps,
                 sent: before.0 + status.sent,
                 received: before.1 + status.received,
+                cap_mbps: status.cap.map(Bitrate::as_mbps_f64),
             }
         });
         let streams = state.session.streams();

@@ -17,7 +17,9 @@ use tributary_types::{Bitrate, DataSize, Instant};
 
 /// Longest delay in a flow's queue. Shorter ones leave the paths idle when their rate changes; longer ones add to the flow's
 /// round trips.
-const BOUND: Duration = Duration::from_millis(50);
+pub(crate) const BOUND: Duration = Duration::from_millis(50);
+/// The same for key frames, which come as a burst: without one, nothing is shown until the next one.
+pub(crate) const KEY_BOUND: Duration = Duration::from_millis(500);
 /// The queue may always hold this, bytes, whatever the rate: an initial window (RFC 9002 §7.2) twice.
 const LEAST: u64 = 32 << 10;
 const TARGET: Duration = Duration::from_millis(15);
@@ -45,9 +47,16 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// A datagram of `bytes` arrives behind `ahead` bytes; the flow's part of the session's rate is `rate`.
-    pub fn verdict(&mut self, now: Instant, bytes: usize, ahead: usize, rate: Bitrate) -> Verdict {
-        let most = rate.size_in(BOUND).as_bytes().max(LEAST);
+    /// A datagram of `bytes` arrives behind `ahead` bytes, of which the flow's part of the session's rate, `rate`, may need the time
+    /// `bound`.
+    pub fn verdict(
+        &mut self,
+        now: Instant,
+        (bytes, ahead): (usize, usize),
+        rate: Bitrate,
+        bound: Duration,
+    ) -> Verdict {
+        let most = rate.size_in(bound).as_bytes().max(LEAST);
         let (bytes, ahead) = (bytes as u64, ahead as u64);
         if ahead > 0 && ahead + bytes > most {
             return Verdict::Full;
@@ -89,7 +98,7 @@ mod tests {
     const RATE: Bitrate = Bitrate::from_mbps(80);
 
     fn verdicts(gate: &mut Gate, from: u64, ms: u64, ahead: usize) -> Vec<(u64, Verdict)> {
-        let judge = |ms| (ms, gate.verdict(Instant::from_millis(ms), 1200, ahead, RATE));
+        let judge = |ms| (ms, gate.verdict(Instant::from_millis(ms), (1200, ahead), RATE, BOUND));
         (from..from + ms).map(judge).filter(|(_, verdict)| *verdict != Verdict::Queue).collect()
     }
 
@@ -109,7 +118,8 @@ mod tests {
     #[test]
     fn the_bound_is_a_time_at_the_rate_and_a_least_number_of_bytes() {
         let mut gate = Gate::default();
-        let mut full = |bytes, ahead, rate| gate.verdict(Instant::ZERO, bytes, ahead, rate) == Verdict::Full;
+        let mut full =
+            |bytes, ahead, rate| gate.verdict(Instant::ZERO, (bytes, ahead), rate, BOUND) == Verdict::Full;
         assert!(!full(1200, 500_000 - 1200, RATE) && full(1200, 500_000 - 1199, RATE));
         let slow = Bitrate::from_bps(1000);
         assert!(!full(1200, (32 << 10) - 1200, slow) && full(1200, (32 << 10) - 1199, slow));

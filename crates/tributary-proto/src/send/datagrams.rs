@@ -1,32 +1,16 @@
 //! The datagrams of one flow that are queued and not numbered yet.
 //!
-//! They are copied, behind their lengths, into blocks from which segments are cut without another copy. Not here: whether a datagram
-//! is queued ([`crate::flow`]).
+//! A flow of RTP has two lanes: key frames, which are sent first and dropped last, and everything else. Other flows have the second one
+//! only. Not here: whether a datagram is queued ([`crate::flow`]), and the bytes of a lane (`lane.rs`).
 
-use core::time::Duration;
-use std::collections::VecDeque;
+mod lane;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::Bytes;
 use tributary_types::Instant;
 
-use crate::flow::{Classifier, FlowConfig, FlowStats, Form, Gate, Treatment};
-use crate::wire::{Ecn, MAX_PREFIX, encode_prefix};
-use crate::work::step;
-
-/// A segment holds datagrams of about this many bytes at most, or a single longer one: on a slow path a segment is delivered when all
-/// of it has arrived (8 KiB take 3 ms at 20 Mbit/s).
-const SEGMENT: usize = 8 << 10;
-/// Datagrams of one segment have deadlines that differ by less than this, because they are dropped together.
-const TOGETHER: Duration = Duration::from_millis(5);
-/// Blocks grow with the queue, bytes.
-const BLOCK: (usize, usize) = (2 << 10, 64 << 10);
-
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    /// Bytes with the length in front.
-    bytes: usize,
-    deadline: Instant,
-}
+use crate::flow::{Classifier, FlowConfig, FlowStats, Form, Gate, KeyFrames, Treatment};
+use crate::wire::{Ecn, MAX_PREFIX};
+use lane::Lane;
 
 /// What is sent of one flow.
 #[derive(Debug)]
@@ -39,10 +23,10 @@ pub(crate) struct FlowQueue {
     /// The peer has the first segment. Until then the others are in order, so that the first datagram is delivered first and
     /// can say what the flow is for.
     pub begun: bool,
-    /// No datagram is in two blocks.
-    blocks: VecDeque<BytesMut>,
-    entries: VecDeque<Entry>,
-    bytes: usize,
+    /// Recognises key frames, if it is a flow of RTP.
+    frames: Option<KeyFrames>,
+    keys: Lane,
+    others: Lane,
 }
 
 impl FlowQueue {
@@ -59,10 +43,23 @@ impl FlowQueue {
             gate: Gate::default(),
             stats: FlowStats::default(),
             begun: false,
-            blocks: VecDeque::new(),
-            entries: VecDeque::new(),
-            bytes: 0,
+            frames: config.rtp.map(KeyFrames::new),
+            keys: Lane::default(),
+            others: Lane::default(),
         }
+    }
+
+    /// Changes how it is sent. Datagrams that are queued keep their lanes and deadlines.
+    pub fn configure(&mut self, config: FlowConfig) {
+        if config.rtp != self.config.rtp {
+            self.frames = config.rtp.map(KeyFrames::new);
+        }
+        self.config = config;
+    }
+
+    /// Whether a datagram that is about to be queued belongs to a key frame.
+    pub fn is_key(&mut self, datagram: &[u8]) -> bool {
+        self.frames.as_mut().is_some_and(|frames| frames.observe(datagram))
     }
 
     /// Whether its datagrams are delivered in order.
@@ -70,98 +67,71 @@ impl FlowQueue {
         self.treatment.form == Form::InOrder || !self.begun
     }
 
-    /// Bytes of the first datagram, with its length; 0 if there is none.
-    pub fn first(&self) -> usize {
-        self.entries.front().map_or(0, |entry| entry.bytes)
+    /// Its priority now: that of its treatment, or the next higher one while key frames wait.
+    pub fn priority(&self) -> u8 {
+        self.treatment.priority.saturating_add(u8::from(!self.keys.is_empty()))
     }
 
-    /// When the first datagram's deadline is.
+    /// The lane that is sent first.
+    fn next(&mut self) -> &mut Lane {
+        if self.keys.is_empty() { &mut self.others } else { &mut self.keys }
+    }
+
+    /// Bytes of the first datagram, with its length; 0 if there is none.
+    pub fn first(&self) -> usize {
+        if self.keys.is_empty() { self.others.first() } else { self.keys.first() }
+    }
+
+    /// Bytes that are sent after a key frame that is queued now.
+    pub fn behind_keys(&self) -> usize {
+        self.others.bytes()
+    }
+
+    /// When the first datagram of a lane has its deadline, whichever is sooner.
     pub fn expires(&self) -> Option<Instant> {
-        self.entries.front().map(|entry| entry.deadline)
+        self.keys.expires().into_iter().chain(self.others.expires()).min()
     }
 
     /// Adds a datagram; returns its bytes, with its length.
-    pub fn push(&mut self, datagram: &[u8], ecn: Ecn, deadline: Instant) -> usize {
-        let most = datagram.len() + MAX_PREFIX;
-        let fits = |block: &BytesMut| block.capacity() - block.len() >= most;
-        if !self.blocks.back().is_some_and(fits) {
-            if self.blocks.back().is_some_and(BytesMut::is_empty) {
-                self.blocks.pop_back();
-            }
-            let block = (2 * self.bytes).clamp(BLOCK.0, BLOCK.1).max(most);
-            self.blocks.push_back(BytesMut::with_capacity(block));
-        }
-        let block = self.blocks.back_mut().expect("one was just added");
-        let before = block.len();
-        encode_prefix(datagram.len(), ecn, |prefix| block.extend_from_slice(prefix));
-        block.extend_from_slice(datagram);
-        let bytes = block.len() - before;
-        self.entries.push_back(Entry { bytes, deadline });
-        self.bytes += bytes;
-        bytes
+    pub fn push(&mut self, datagram: (&[u8], Ecn), is_key: bool, deadline: Instant) -> usize {
+        let lane = if is_key { &mut self.keys } else { &mut self.others };
+        lane.push(datagram, deadline)
     }
 
     /// Takes the first datagrams for a segment, at most `most` bytes unless the first one is longer. Returns them and the
     /// earliest deadline.
     pub fn take(&mut self, most: usize) -> Option<(Bytes, Instant)> {
-        let first = *self.entries.front()?;
-        let block = self.blocks.front().map_or(0, BytesMut::len);
-        let (mut bytes, mut deadline) = (0, first.deadline);
-        while let Some(entry) = self.entries.front()
-            && (bytes == 0 || bytes + entry.bytes <= most.min(SEGMENT).min(block))
-            && entry.deadline < first.deadline + TOGETHER
-            && first.deadline < entry.deadline + TOGETHER
-        {
-            step();
-            bytes += entry.bytes;
-            deadline = deadline.min(entry.deadline);
-            self.stats.sent += 1;
-            self.entries.pop_front();
-        }
-        let segment =
-            self.blocks.front_mut().expect("a queued datagram is in a block").split_to(bytes).freeze();
-        self.removed(bytes);
+        let (segment, deadline, count) = self.next().take(most)?;
+        self.stats.sent += count;
         Some((segment, deadline))
     }
 
-    /// Drops the first datagram; returns its bytes, 0 if there is none.
-    pub fn drop_first(&mut self) -> usize {
-        let Some(Entry { bytes, .. }) = self.entries.pop_front() else { return 0 };
-        self.blocks.front_mut().expect("a queued datagram is in a block").advance(bytes);
-        self.removed(bytes);
-        bytes
+    /// Drops the first datagram to make room for another one; one of a key frame only `for_key`. Returns its bytes, 0 if there is none.
+    pub fn drop_first(&mut self, for_key: bool) -> usize {
+        match self.others.drop_first() {
+            0 if for_key => self.keys.drop_first(),
+            bytes => bytes,
+        }
     }
 
     /// Drops the first datagrams whose deadline has passed. Returns their number and bytes.
     pub fn expire(&mut self, now: Instant) -> (u32, usize) {
-        let (mut count, mut bytes) = (0, 0);
-        while self.entries.front().is_some_and(|entry| entry.deadline <= now) {
-            step();
-            count += 1;
-            bytes += self.drop_first();
-        }
+        let (keys, others) = (self.keys.expire(now), self.others.expire(now));
+        let (count, bytes) = (keys.0 + others.0, keys.1 + others.1);
         self.stats.expired += u64::from(count);
         (count, bytes)
     }
 
     pub fn clear(&mut self) {
-        self.blocks.clear();
-        self.entries.clear();
-        self.bytes = 0;
-    }
-
-    /// Bytes have left the first block.
-    fn removed(&mut self, bytes: usize) {
-        self.bytes -= bytes;
-        if self.blocks.len() > 1 && self.blocks.front().is_some_and(BytesMut::is_empty) {
-            self.blocks.pop_front();
-        }
+        self.keys = Lane::default();
+        self.others = Lane::default();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::RtpFormat;
     use crate::wire::next_datagram;
 
     fn at(ms: u64) -> Instant {
@@ -174,51 +144,43 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_holds_whole_datagrams_up_to_a_limit_or_one_that_is_longer() {
-        let mut queue = FlowQueue::new(at(0), FlowConfig::default());
-        for n in 0..20 {
-            queue.push(&[n; 1200], Ecn::NotCapable, at(100));
+    fn key_frames_are_taken_first_and_dropped_last() {
+        let config = FlowConfig { rtp: Some(RtpFormat::H264), ..FlowConfig::default() };
+        let mut queue = FlowQueue::new(at(0), config);
+        let base = queue.priority();
+        let push = |queue: &mut FlowQueue, n: u8, is_key: bool, deadline| {
+            queue.push((&[n; 100], Ecn::NotCapable), is_key, at(deadline));
+        };
+        for n in 0..3 {
+            push(&mut queue, n, false, 100);
+            push(&mut queue, 10 + n, true, 400);
         }
-        queue.push(&[20; 60_000], Ecn::NotCapable, at(100));
-        let mut seen = Vec::new();
-        while let Some(taken) = queue.take(1 << 16) {
-            assert!(taken.0.len() <= SEGMENT || taken.0.len() > 60_000);
-            seen.extend(contents(taken));
-        }
-        assert!(seen.iter().copied().eq(0..=20));
-        assert_eq!((queue.bytes, queue.first(), queue.stats.sent), (0, 0, 21));
+        assert_eq!((queue.priority(), queue.behind_keys(), queue.expires()), (base + 1, 306, Some(at(100))));
+        assert_eq!(queue.drop_first(true), 102);
+        assert_eq!(contents(queue.take(1 << 16).unwrap()), [10, 11, 12]);
+        assert_eq!((queue.priority(), queue.first()), (base, 102));
+        push(&mut queue, 13, true, 400);
+        assert_eq!((queue.expire(at(100)), queue.stats.expired), ((2, 204), 2));
+        assert_eq!((queue.drop_first(false), queue.expires()), (0, Some(at(400))));
+        assert_eq!(queue.drop_first(true), 102);
+        assert_eq!(
+            (queue.first(), queue.drop_first(true), queue.expires(), queue.stats.sent),
+            (0, 0, None, 3)
+        );
     }
 
     #[test]
-    fn datagrams_with_other_deadlines_are_in_other_segments_and_late_ones_in_none() {
-        let mut queue = FlowQueue::new(at(0), FlowConfig::default());
-        for (n, deadline) in [(0, 50), (1, 100), (2, 104), (3, 105), (4, 101)] {
-            queue.push(&[n; 100], Ecn::NotCapable, at(deadline));
-        }
-        assert_eq!(queue.expire(at(50)), (1, 102));
-        let taken = queue.take(1 << 16).unwrap();
-        assert_eq!(taken.1, at(100));
-        assert_eq!(contents(taken), [1, 2]);
-        let taken = queue.take(1 << 16).unwrap();
-        assert_eq!((taken.1, contents(taken)), (at(101), vec![3, 4]));
-        assert_eq!(queue.expire(at(1000)), (0, 0));
-        // An expired datagram does not take the one before it, with a later deadline, along.
-        for (n, deadline) in [(5, 60_000), (6, 1000)] {
-            queue.push(&[n; 100], Ecn::NotCapable, at(deadline));
-        }
-        let taken = queue.take(1 << 16).unwrap();
-        assert_eq!((taken.1, contents(taken)), (at(60_000), vec![5]));
-    }
-
-    #[test]
-    fn few_blocks_are_made_for_many_datagrams() {
-        let mut queue = FlowQueue::new(at(0), FlowConfig::default());
-        for n in 0..1000_u32 {
-            queue.push(&[n as u8; 1200], Ecn::NotCapable, at(100));
-        }
-        assert!(queue.blocks.len() <= 30, "{} blocks for 1000 datagrams", queue.blocks.len());
-        assert_eq!(queue.drop_first(), 1202);
-        queue.clear();
-        assert!(queue.take(1).is_none() && queue.drop_first() == 0);
+    fn another_format_begins_anew_and_the_same_one_goes_on() {
+        let rtp = |payload: &[u8]| [&[0x80, 96, 0, 1, 0, 0, 0, 9, 0, 0, 0, 7][..], payload].concat();
+        let config = |rtp| FlowConfig { rtp: Some(rtp), ..FlowConfig::default() };
+        let mut queue = FlowQueue::new(at(0), config(RtpFormat::Vp8));
+        let (first, rest) = (rtp(&[0x10, 0]), rtp(&[0, 1]));
+        assert!(queue.is_key(&first) && queue.is_key(&rest));
+        queue.configure(FlowConfig { priority: Some(3), ..config(RtpFormat::Vp8) });
+        assert!(queue.is_key(&rest));
+        queue.configure(config(RtpFormat::Av1));
+        assert!(!queue.is_key(&rest));
+        queue.configure(FlowConfig::default());
+        assert!(!queue.is_key(&first));
     }
 }

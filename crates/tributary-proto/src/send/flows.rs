@@ -14,22 +14,41 @@ impl SendBuffer {
     }
 
     /// Queues a datagram of a flow.
-    pub fn push_datagram(&mut self, id: StreamId, datagram: &[u8], ecn: Ecn, deadline: Instant) {
+    pub fn push_datagram(
+        &mut self,
+        id: StreamId,
+        datagram: (&[u8], Ecn),
+        (is_key, deadline): (bool, Instant),
+    ) {
         let stream = self.streams.get_mut(&id).expect("the caller looked the stream up");
-        let (bytes, first) = stream.push_datagram(datagram, ecn, deadline);
-        self.unnumbered += bytes;
-        if first {
-            self.expiring.insert((deadline, id));
-        }
+        let before = stream.expires();
+        self.unnumbered += stream.push_datagram(datagram, is_key, deadline);
+        let first = stream.expires();
+        self.expires_first(id, before, first);
         self.settle(id);
+        self.reprioritise(id);
     }
 
-    /// Drops the first datagram of a flow that is not numbered; returns its bytes, 0 if there is none.
-    pub fn drop_datagram(&mut self, id: StreamId) -> usize {
-        let bytes = self.streams.get_mut(&id).map_or(0, SendStream::drop_datagram);
+    /// Drops the first datagram of a flow that is not numbered, one of a key frame only `for_key`; returns its bytes, 0 if there is
+    /// none.
+    pub fn drop_datagram(&mut self, id: StreamId, for_key: bool) -> usize {
+        let bytes = self.streams.get_mut(&id).map_or(0, |stream| stream.drop_datagram(for_key));
         self.unnumbered -= bytes;
         self.settle(id);
+        self.reprioritise(id);
         bytes
+    }
+
+    /// Brings a flow's priority up to date with its treatment and with what is queued.
+    pub fn reprioritise(&mut self, id: StreamId) {
+        let open = self.open_credit();
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let before = stream.priority;
+        stream.reprioritise();
+        if stream.priority != before {
+            self.has_priorities |= stream.priority > 0;
+            self.turns.requeue(id, stream, open);
+        }
     }
 
     /// Streams with bytes to number, at least one.

@@ -18,6 +18,8 @@ pub(crate) struct Segment {
     pub priority: u8,
     /// What the stream needed of a subflow then.
     pub content: ContentClass,
+    /// It is sent on every subflow.
+    pub redundant: bool,
     pub acknowledged: bool,
     /// Datagrams: nothing of them is sent from this time on.
     pub deadline: Option<Instant>,
@@ -46,6 +48,7 @@ impl Segment {
             payload,
             priority: 0,
             content: ContentClass::default(),
+            redundant: false,
             acknowledged: false,
             deadline: None,
             previous: None,
@@ -80,6 +83,11 @@ impl Segment {
         self.sends = self.sends.saturating_add(1);
         self.copies.rotate_right(1);
         self.copies[0] = Some(SegmentCopy { carrier, at, position });
+    }
+
+    /// Whether a copy is on this subflow.
+    pub fn is_on(&self, subflow: SubflowId) -> bool {
+        self.copies().any(|copy| copy.carrier == subflow)
     }
 
     /// The copies in flight, newest first.

@@ -8,6 +8,7 @@ use tributary_types::{DataSeq, Instant};
 
 use super::datagrams::FlowQueue;
 use crate::content::ContentClass;
+use crate::flow::Treatment;
 use crate::wire::{Ecn, SegmentKind};
 
 /// Blocks writes are gathered in, and those of a stream with little to send. Many streams that send a little now and then
@@ -47,6 +48,8 @@ pub(crate) struct SendStream {
     pub priority: u8,
     /// What it needs of a subflow, if it has a priority.
     pub content: ContentClass,
+    /// It is sent on every subflow.
+    pub redundant: bool,
     /// Offset of the next byte to number.
     pub offset: u64,
     /// First offset beyond the credit that the peer gave to this stream; 0 until then.
@@ -88,6 +91,7 @@ impl SendStream {
         Self {
             priority,
             content: ContentClass::default(),
+            redundant: false,
             offset: 0,
             limit,
             unsolicited: 0,
@@ -165,8 +169,8 @@ impl SendStream {
 
     /// The same for a flow of datagrams.
     pub fn flow(credit: u64, queue: FlowQueue) -> Self {
-        let priority = queue.treatment.priority;
-        Self { flow: Some(Box::new(queue)), ..Self::unsolicited(priority, credit) }
+        let Treatment { priority, redundant, .. } = queue.treatment;
+        Self { redundant, flow: Some(Box::new(queue)), ..Self::unsolicited(priority, credit) }
     }
 
     /// Whether it is a flow of datagrams that this side has not ended, and that the peer receives.
@@ -174,19 +178,31 @@ impl SendStream {
         self.flow.is_some() && !self.fin_wanted && self.stopped.is_none()
     }
 
-    /// Queues a datagram; returns its bytes, with its length, and whether no other one can expire before it.
-    pub fn push_datagram(&mut self, datagram: &[u8], ecn: Ecn, deadline: Instant) -> (usize, bool) {
-        let Some(flow) = &mut self.flow else { return (0, false) };
-        let bytes = flow.push(datagram, ecn, deadline);
+    /// Queues a datagram; returns its bytes, with its length.
+    pub fn push_datagram(&mut self, datagram: (&[u8], Ecn), is_key: bool, deadline: Instant) -> usize {
+        let Some(flow) = &mut self.flow else { return 0 };
+        let bytes = flow.push(datagram, is_key, deadline);
         self.unnumbered += bytes;
-        let first = self.expires.is_none();
-        self.expires.get_or_insert(deadline);
-        (bytes, first)
+        self.expires = self.expires.into_iter().chain([deadline]).min();
+        bytes
     }
 
-    /// Drops the first datagram that is not numbered; returns its bytes, 0 if there is none.
-    pub fn drop_datagram(&mut self) -> usize {
-        let bytes = self.flow.as_mut().map_or(0, |flow| flow.drop_first());
+    /// Bytes that no subflow has taken and that are sent before a datagram that is queued now.
+    pub fn unsent_before(&self, is_key: bool) -> usize {
+        let behind = self.flow.as_ref().filter(|_| is_key).map_or(0, |flow| flow.behind_keys());
+        self.unsent() - behind
+    }
+
+    /// A flow's priority follows from its treatment and from what it has queued.
+    pub fn reprioritise(&mut self) {
+        if let Some(flow) = &self.flow {
+            self.priority = flow.priority();
+        }
+    }
+
+    /// Drops the first datagram that is not numbered, one of a key frame only `for_key`; returns its bytes, 0 if there is none.
+    pub fn drop_datagram(&mut self, for_key: bool) -> usize {
+        let bytes = self.flow.as_mut().map_or(0, |flow| flow.drop_first(for_key));
         self.unnumbered -= bytes;
         bytes
     }

@@ -253,6 +253,12 @@ impl Session {
         self.send.set_content(id, content);
     }
 
+    /// Sends what is written to a stream from now on, on every subflow that is not silent, or on one. The first copy counts, and the
+    /// others are dropped by the receiver. For little and urgent data: it costs its rate on every path.
+    pub fn set_redundant(&mut self, id: StreamId, redundant: bool) {
+        self.send.set_redundant(id, redundant);
+    }
+
     /// Drops messages whose deadline has come.
     pub(super) fn expire_messages(&mut self, now: Instant) {
         let mut expired = Vec::new();

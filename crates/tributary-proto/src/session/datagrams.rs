@@ -7,7 +7,9 @@ use super::application::{OpenStreamError, ReadError};
 use super::writers::WRITES_AGAIN;
 use super::{Life, ProtocolError, Session};
 use crate::event::Event;
-use crate::flow::{Datagram, FlowConfig, FlowStats, Form, SendDatagramError, Sent, Traffic, Verdict};
+use crate::flow::{
+    BOUND, Datagram, FlowConfig, FlowStats, Form, KEY_BOUND, SendDatagramError, Sent, Traffic, Verdict,
+};
 use crate::receive::Segment;
 use crate::scheduler::carried_rate;
 use crate::send::{FlowQueue, SendStream};
@@ -49,7 +51,7 @@ impl Session {
     /// Changes how this side sends on a flow, also on one that the peer opened.
     pub fn configure_flow(&mut self, id: StreamId, config: FlowConfig) {
         if let Some(flow) = self.send.streams.get_mut(&id).and_then(|stream| stream.flow.as_mut()) {
-            flow.config = config;
+            flow.configure(config);
             self.treat(id);
         }
     }
@@ -93,22 +95,26 @@ impl Session {
         if let Some(code) = stream.stopped {
             return Err(SendDatagramError::Stopped(code));
         }
-        let ahead = stream.unsent().saturating_sub(room);
         let Some(flow) = stream.flow.as_mut().filter(|_| !stream.fin_wanted) else {
             return Err(SendDatagramError::NotOpen);
         };
+        let is_key = flow.is_key(datagram);
+        let ahead = stream.unsent_before(is_key).saturating_sub(room);
+        let flow = stream.flow.as_mut().expect("it was just used");
         flow.stats.offered += 1;
         let before = flow.classifier.traffic();
         let traffic = flow.classifier.observe(now, datagram.len(), possible);
-        let verdict = flow.gate.verdict(now, datagram.len(), ahead, part);
+        let bound = if is_key { KEY_BOUND } else { BOUND };
+        let verdict = flow.gate.verdict(now, (datagram.len(), ahead), part, bound);
         if traffic != before {
             self.treat(id);
         }
-        let sent = self.admit(id, datagram.len(), ecn, verdict);
+        let sent = self.admit(id, (datagram.len(), is_key), ecn, verdict);
         if sent != Sent::Dropped {
             let ecn = if sent == Sent::Marked { Ecn::Congested } else { ecn };
-            let deadline = now + self.send.flow(id).map(|flow| flow.treatment.lifetime).unwrap_or_default();
-            self.send.push_datagram(id, datagram, ecn, deadline);
+            let lifetime = self.send.flow(id).map(|flow| flow.treatment.lifetime_of(is_key));
+            let deadline = now + lifetime.unwrap_or_default();
+            self.send.push_datagram(id, (datagram, ecn), (is_key, deadline));
         }
         if traffic == Traffic::Bulk {
             // An empty queue is not the end of the data.
@@ -119,7 +125,7 @@ impl Session {
     }
 
     /// What becomes of a datagram. The counters of those that are marked and dropped.
-    fn admit(&mut self, id: StreamId, bytes: usize, ecn: Ecn, verdict: Verdict) -> Sent {
+    fn admit(&mut self, id: StreamId, (bytes, is_key): (usize, bool), ecn: Ecn, verdict: Verdict) -> Sent {
         let room = self.send.streams.get(&id).map_or(0, |stream| self.send.session_room(stream));
         let Some(flow) = self.send.flow(id) else { return Sent::Dropped };
         let full = verdict == Verdict::Full || room < bytes + FlowQueue::OVERHEAD;
@@ -134,15 +140,24 @@ impl Session {
             Verdict::Signal | Verdict::Queue if !full => Sent::Queued,
             _ => {
                 flow.classifier.met_congestion();
-                flow.stats.dropped += 1;
-                // Media rather loses what is old.
-                let replaces = flow.treatment.form == Form::AsTheyArrive;
-                let freed = if replaces { self.send.drop_datagram(id) } else { 0 };
-                if freed > bytes {
-                    return Sent::Queued;
+                // Media rather loses what is old; for one packet of a key frame, several others.
+                let most = match flow.treatment.form {
+                    Form::InOrder => 0,
+                    Form::AsTheyArrive if is_key => usize::MAX,
+                    Form::AsTheyArrive => 1,
+                };
+                let (mut freed, mut dropped) = (0, 0);
+                while freed <= bytes && dropped < most {
+                    let more = self.send.drop_datagram(id, is_key);
+                    if more == 0 {
+                        break;
+                    }
+                    (freed, dropped) = (freed + more, dropped + 1);
                 }
-                self.send.flow(id).into_iter().for_each(|flow| flow.stats.dropped += u64::from(freed > 0));
-                Sent::Dropped
+                let sent = if freed > bytes { Sent::Queued } else { Sent::Dropped };
+                let all = dropped as u64 + u64::from(sent == Sent::Dropped);
+                self.send.flow(id).into_iter().for_each(|flow| flow.stats.dropped += all);
+                sent
             }
         }
     }
@@ -151,8 +166,9 @@ impl Session {
     fn treat(&mut self, id: StreamId) {
         let Some(flow) = self.send.flow(id) else { return };
         flow.treatment = flow.config.treat(flow.classifier.traffic());
-        let priority = flow.treatment.priority;
-        self.send.set_priority(id, priority);
+        let redundant = flow.treatment.redundant;
+        self.send.reprioritise(id);
+        self.send.set_redundant(id, redundant);
     }
 
     /// What all subflows that are not silent could carry.

@@ -145,6 +145,11 @@ impl Session {
                     self.replace_subflow(now, path);
                 }
             }
+            Control::Cap(cap) => {
+                if self.side == Side::Server {
+                    self.asked_for_cap(now, id, cap);
+                }
+            }
             Control::Gone(gone) => {
                 if self.side == Side::Server {
                     self.handle_gone(now, gone);

@@ -106,12 +106,13 @@ impl Session {
             && self.subflows.values().any(|s| self.is_free(s) && !s.silent)
     }
 
-    /// Whether an acknowledgement on this subflow can be saved: it is metered, nothing has arrived on it since the last
-    /// one, and another subflow carries it.
+    /// Whether an acknowledgement on this subflow can be saved: it is metered or its cap leaves no room, nothing has arrived on it since
+    /// the last one, and another subflow carries it.
     pub(super) fn saves_ack(&self, subflow: &Subflow) -> bool {
-        !self.is_free(subflow)
+        let carries = |other: &Subflow| self.is_free(other) && !other.capped.is_held(self.clock);
+        !carries(subflow)
             && subflow.acknowledged_arrivals == subflow.arrived
-            && self.subflows.values().any(|other| self.is_free(other))
+            && self.subflows.values().any(carries)
     }
 
     fn is_free(&self, subflow: &Subflow) -> bool {

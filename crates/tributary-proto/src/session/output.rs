@@ -90,7 +90,9 @@ impl Session {
                 false => s.waiting_since().map(|since| since + s.silence_threshold()),
             };
             let alive = (s.last_heard + self.config.keep_alive).max(s.last_ping + self.config.keep_alive);
-            [silence, Some(alive), s.listening.poll_timeout(&s.info)].into_iter().flatten()
+            [silence, Some(alive), s.listening.poll_timeout(&s.info), s.capped.poll_timeout()]
+                .into_iter()
+                .flatten()
         });
         [
             self.ack_at,
@@ -116,6 +118,7 @@ impl Session {
                 || s.pong_due.is_some()
                 || s.refresh_due.is_some()
                 || s.replace_due.is_some()
+                || s.capped.due
                 || !s.gone_due.is_empty()
         };
         let id = self.subflows.values().find(|s| s.room > 0 && due(s))?.id;
@@ -142,6 +145,9 @@ impl Session {
         }
         if let Some(path) = subflow.replace_due.take() {
             encode_control(&Control::Replace(path), out);
+        }
+        if std::mem::take(&mut subflow.capped.due) {
+            encode_control(&Control::Cap(subflow.capped.own()), out);
         }
         for gone in std::mem::take(&mut subflow.gone_due) {
             encode_control(&Control::Gone(gone), out);
@@ -199,6 +205,7 @@ impl Session {
         let transmit = Transmit { subflow, head, payload };
         if let Some(state) = self.subflows.get_mut(&subflow) {
             state.room = state.room.saturating_sub(transmit.len());
+            state.capped.pay(self.clock, transmit.len(), !transmit.head.as_slice().is_empty());
         }
         if let Some(view) = self.views.iter_mut().find(|view| view.id == subflow) {
             view.room = view.room.saturating_sub(transmit.len());
@@ -209,10 +216,12 @@ impl Session {
     // ---- segments
 
     fn next_segment(&mut self, now: Instant) -> Option<Transmit> {
+        self.watch_caps(now);
         if self.views_stale {
             self.rebuild_views(now);
         }
         self.urgent_segment(now)
+            .or_else(|| self.next_copy(now))
             .or_else(|| self.urgent_datagrams(now))
             .or_else(|| self.scheduled_segment(now))
     }
@@ -286,13 +295,13 @@ impl Session {
         }
     }
 
-    fn transmit(&mut self, now: Instant, seq: DataSeq, onto: SubflowId, again: bool) -> Transmit {
+    pub(super) fn transmit(&mut self, now: Instant, seq: DataSeq, onto: SubflowId, again: bool) -> Transmit {
         self.send.skip_late(seq, now);
         let segment = self.send.segment_mut(seq).expect("schedulers assign segments that are held");
         let payload = segment.payload.clone();
         let head = encode_segment_head(&segment.head);
         let bytes = payload.len() as u32;
-        let (stream, first) = (segment.head.stream, segment.sends == 0);
+        let (stream, first, redundant) = (segment.head.stream, segment.sends == 0, segment.redundant);
         let subflow = self.subflows.get_mut(&onto).expect("schedulers assign to subflows they were shown");
         let view = self.views.iter_mut().find(|view| view.id == onto);
         let due = now + view.as_ref().map(|view| view.arrival(u64::from(bytes))).unwrap_or_default();
@@ -301,6 +310,9 @@ impl Session {
         if let Some(view) = view {
             view.in_flight += u64::from(bytes);
             view.oldest_sent = view.oldest_sent.or(Some(now));
+        }
+        if first && redundant {
+            self.plan_copies(seq, onto);
         }
         if first {
             self.send.taken(stream, payload.len());
@@ -375,8 +387,9 @@ impl Session {
         self.views_stale = false;
         self.views.clear();
         let spared = self.spares_metered();
-        for subflow in self.subflows.values() {
-            let mut view = subflow.view(now);
+        for subflow in self.subflows.values_mut() {
+            let view = subflow.view(now);
+            let mut view = subflow.capped.limit(now, view);
             if spared && self.metered.contains(subflow.path) {
                 // A metered subflow that gets no data is listed only while segments are in flight on it, because
                 // these may be late.

@@ -26,6 +26,7 @@ impl Session {
             self.tell_gone(subflow);
         }
         self.metered.set(path, false);
+        self.caps.forget(path);
         self.events.push_back(Event::PathRemoved { path });
     }
 
@@ -55,6 +56,7 @@ impl Session {
         if !self.paths.is_connected(path) {
             self.paths.remove(path);
             self.metered.set(path, false);
+            self.caps.forget(path);
             self.events.push_back(Event::PathRemoved { path });
         }
     }

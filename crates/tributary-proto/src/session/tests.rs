@@ -2,6 +2,7 @@
 
 mod abandoned;
 mod arrivals;
+mod caps;
 mod comings;
 mod cost;
 mod datagrams;
@@ -10,6 +11,8 @@ mod hostile;
 mod memory;
 mod pair;
 mod priorities;
+mod redundant;
+mod rtp;
 mod stalled;
 mod stories;
 mod unsent;

@@ -5,15 +5,15 @@
 
 use bytes::{Buf, Bytes};
 use thiserror::Error;
-use tributary_types::{DataSeq, PathId, StreamId, SubflowId};
+use tributary_types::{Bitrate, DataSeq, PathId, StreamId, SubflowId};
 
 use super::encode::{
-    ACK, CLOSE, CREDIT, DATA, DATA_FIN, DATAGRAMS, GONE, IN_ORDER, PING, PONG, REFRESH, REPLACE, RESET,
+    ACK, CAP, CLOSE, CREDIT, DATA, DATA_FIN, DATAGRAMS, GONE, IN_ORDER, PING, PONG, REFRESH, REPLACE, RESET,
     SETTINGS, SKIP, STOP, VOID,
 };
 use super::{
-    Ack, Control, DeclaredLimits, FIRST_FLOW, MAX_ACK_RANGES, MAX_ACK_SUBFLOWS, MAX_FRAME_HEAD, MAX_REASON,
-    MAX_SEGMENT, SegmentHead, SegmentKind, varint,
+    Ack, Control, DeclaredLimits, FIRST_FLOW, KBIT, MAX_ACK_RANGES, MAX_ACK_SUBFLOWS, MAX_FRAME_HEAD,
+    MAX_REASON, MAX_SEGMENT, MOST_CAP, SegmentHead, SegmentKind, varint,
 };
 
 /// Why bytes are not a valid frame. The subflow that carried them must be closed.
@@ -148,6 +148,7 @@ fn parse(input: &mut &[u8]) -> Result<Option<Parsed>, DecodeError> {
         REFRESH => parse_path(&mut rest)?.map(|path| Parsed::Control(Control::Refresh(path))),
         REPLACE => parse_path(&mut rest)?.map(|path| Parsed::Control(Control::Replace(path))),
         GONE => parse_subflow(&mut rest)?.map(|subflow| Parsed::Control(Control::Gone(subflow))),
+        CAP => parse_cap(&mut rest)?.map(|cap| Parsed::Control(Control::Cap(cap))),
         CLOSE => parse_close(&mut rest)?.map(Parsed::Control),
         other => return Err(DecodeError::UnknownType(other)),
     };
@@ -167,6 +168,12 @@ fn parse_subflow(input: &mut &[u8]) -> Result<Option<SubflowId>, DecodeError> {
     let Some(subflow) = varint::read(input) else { return Ok(None) };
     let subflow = limited("subflow", subflow, u64::from(u32::MAX))?;
     Ok(Some(SubflowId(subflow as u32)))
+}
+
+fn parse_cap(input: &mut &[u8]) -> Result<Option<Option<Bitrate>>, DecodeError> {
+    let Some(cap) = varint::read(input) else { return Ok(None) };
+    let cap = limited("cap", cap, MOST_CAP)?;
+    Ok(Some((cap > 0).then(|| Bitrate::from_bps(cap * KBIT))))
 }
 
 fn limited(field: &'static str, value: u64, limit: u64) -> Result<u64, DecodeError> {

@@ -3,7 +3,8 @@
 use bytes::{BufMut, BytesMut};
 
 use super::{
-    Ack, Control, FIRST_FLOW, MAX_ACK_RANGES, MAX_ACK_SUBFLOWS, MAX_REASON, SegmentHead, SegmentKind, varint,
+    Ack, Control, FIRST_FLOW, KBIT, MAX_ACK_RANGES, MAX_ACK_SUBFLOWS, MAX_REASON, MOST_CAP, SegmentHead,
+    SegmentKind, varint,
 };
 
 pub(super) const DATA: u8 = 0x10;
@@ -23,6 +24,7 @@ pub(super) const REFRESH: u8 = 0x24;
 pub(super) const CLOSE: u8 = 0x25;
 pub(super) const REPLACE: u8 = 0x26;
 pub(super) const GONE: u8 = 0x27;
+pub(super) const CAP: u8 = 0x28;
 
 /// The bytes of a segment in front of its payload, held inline so that sending allocates nothing.
 #[derive(Clone, Copy)]
@@ -111,6 +113,7 @@ pub fn encode_control(frame: &Control, out: &mut BytesMut) {
         Control::Refresh(_) => REFRESH,
         Control::Replace(_) => REPLACE,
         Control::Gone(_) => GONE,
+        Control::Cap(_) => CAP,
         Control::Close { .. } => CLOSE,
     });
     let mut put = |value: u64| varint::write(value, |slice| out.put_slice(slice));
@@ -124,6 +127,8 @@ pub fn encode_control(frame: &Control, out: &mut BytesMut) {
         Control::Ping(number) | Control::Pong(number) => put(*number),
         Control::Refresh(path) | Control::Replace(path) => put(u64::from(path.0)),
         Control::Gone(subflow) => put(u64::from(subflow.0)),
+        // Rounded up, so that no cap becomes none.
+        Control::Cap(cap) => put(cap.map_or(0, |cap| cap.as_bps().div_ceil(KBIT).clamp(1, MOST_CAP))),
         Control::Close { code, reason } => {
             let reason = &reason[..reason.len().min(MAX_REASON)];
             put(u64::from(*code));

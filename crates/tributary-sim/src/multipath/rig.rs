@@ -146,6 +146,15 @@ impl Rig {
         reader: Reader,
         make: impl FnOnce(&[SubflowPath]) -> Ends,
     ) -> Self {
+        Self::of(scenario, (Box::new(reader), Box::new(Writer { bytes, left: BTreeMap::new() })), make)
+    }
+
+    /// A client and a server with these applications.
+    pub fn of(
+        scenario: &Scenario,
+        (client_side, server_side): (Box<dyn Application>, Box<dyn Application>),
+        make: impl FnOnce(&[SubflowPath]) -> Ends,
+    ) -> Self {
         let mut world = World::new(200_000_000);
         let (client, server) = (world.reserve_host(), world.reserve_host());
         let paths: Vec<_> = (0..scenario.paths.len())
@@ -160,11 +169,8 @@ impl Rig {
             })
             .collect();
         let ends = make(&paths);
-        world.place_host(
-            server,
-            Box::new(Endpoint::new(ends.1, Box::new(Writer { bytes, left: BTreeMap::new() }))),
-        );
-        world.place_host(client, Box::new(Endpoint::new(ends.0, Box::new(reader))));
+        world.place_host(server, Box::new(Endpoint::new(ends.1, server_side)));
+        world.place_host(client, Box::new(Endpoint::new(ends.0, client_side)));
         Self { world, client, server, events: scenario.link_events() }
     }
 
@@ -183,7 +189,12 @@ impl Rig {
     }
 
     pub fn reader(&self) -> &Reader {
-        self.endpoint(self.client).application().expect("the client reads")
+        self.application(self.client)
+    }
+
+    /// One end's application.
+    pub fn application<A: Application>(&self, host: HostId) -> &A {
+        self.endpoint(host).application().expect("the rig was made with this application")
     }
 
     /// Whether the download made progress within `allowed` all the time, from its first bytes on.

@@ -7,17 +7,24 @@ use core::time::Duration;
 
 use tributary_cc::Siblings;
 use tributary_proto::turn::{self, Output, TICK, Turn};
-use tributary_proto::{Event, Side, Transmit};
+use tributary_proto::{Event, Session, Side, Transmit};
 use tributary_types::{Instant, PathId};
 
-use super::SessionTransport;
 use super::connection::Phase;
 use super::script::Arrival;
 use super::wire::Delivery;
+use super::{SessionConfig, SessionTransport};
 use crate::host::Outbox;
 use crate::multipath;
 use crate::packet::{Packet, TcpSegment};
 use crate::transport::Notice;
+
+/// Client: connects on a path, with its cap.
+fn add_path(session: &mut Session, now: Instant, (id, config): (PathId, &SessionConfig)) {
+    session.add_path(now, id);
+    let cap = config.caps.get(&usize::from(id.0)).copied();
+    session.set_cap(now, id, cap).expect("the path was just added");
+}
 
 /// Turns at one moment, far more than the segments that TCP's send buffers take.
 const MOST_TURNS: u32 = 100_000;
@@ -31,7 +38,7 @@ impl SessionTransport {
         let mut session = self.make_session(now);
         for id in (0..self.paths.len()).map(|at| PathId(at as u8)) {
             self.recorder.arrived(|| Arrival::AddPath(id));
-            session.add_path(now, id);
+            add_path(&mut session, now, (id, &self.config));
         }
         self.session = Some(session);
     }
@@ -131,7 +138,7 @@ impl SessionTransport {
                 }
                 (true, Side::Client) => {
                     self.recorder.arrived(|| Arrival::AddPath(id));
-                    session.add_path(now, id);
+                    add_path(session, now, (id, &self.config));
                 }
                 (true, Side::Server) => {} // clients connect
             }

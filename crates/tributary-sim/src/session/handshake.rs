@@ -172,6 +172,9 @@ impl SessionTransport {
             }
             HandshakeMessage::Reply { refused } => {
                 let progress = refused.map_or(Progress::Accepted, Progress::Failed);
+                if let Some(session) = self.session.as_mut().filter(|_| refused.is_none()) {
+                    session.handle_peer_obeys_caps();
+                }
                 self.report(now, self.connections[at].subflow, progress);
                 self.dirty = true;
             }

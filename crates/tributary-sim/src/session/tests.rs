@@ -1,5 +1,8 @@
 //! Sessions over simulated TCP: radios that fade, fail and return, and one test driver for every scheduler.
 
+mod caps;
+mod flows;
+
 use core::time::Duration;
 
 use tributary_cc as congestion;

@@ -261,6 +261,7 @@ fn snapshots(connection: &Connection, age: Duration) -> Vec<PathSnapshot> {
         receive_mbps: 0.0,
         sent: 0,
         received: 0,
+        cap_mbps: None,
     };
     let Some(session) = connection.session() else {
         let path = |(number, path): (usize, tributary_net::transport::PathStats)| PathSnapshot {
@@ -281,6 +282,7 @@ fn snapshots(connection: &Connection, age: Duration) -> Vec<PathSnapshot> {
             rtt_ms: newest.map(|subflow| subflow.tcp.rtt.as_secs_f64() * 1e3),
             sent: path.sent,
             received: path.received,
+            cap_mbps: path.cap.map(tributary_net::Bitrate::as_mbps_f64),
             ..blank(path.path.0, path.name)
         }
     };

@@ -49,16 +49,22 @@ pub(super) fn run(arguments: &CtlArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Programs whose paths can be changed.
+const CLIENTS: &[&str] = &["connect", "tunnel"];
+
 /// Method, parameters, and the programs that have it; none: all.
 fn request(order: &Order) -> (&'static str, Value, &'static [&'static str]) {
     match order {
-        Order::AddPath { path } => ("add_path", json!({ "path": path }), &["connect"]),
-        Order::RemovePath { path } => ("remove_path", json!({ "path": path }), &["connect"]),
+        Order::AddPath { path } => ("add_path", json!({ "path": path }), CLIENTS),
+        Order::RemovePath { path } => ("remove_path", json!({ "path": path }), CLIENTS),
         Order::Metered { path, metered } => {
             let metered = *metered == Switch::On;
-            ("set_metered", json!({ "path": path, "metered": metered }), &["connect"])
+            ("set_metered", json!({ "path": path, "metered": metered }), CLIENTS)
         }
-        Order::Priority { rules } => ("set_priority", json!({ "rules": rules }), &["connect", "serve"]),
+        Order::Cap { path, mbps } => ("set_cap", json!({ "path": path, "cap_mbps": mbps.0 }), CLIENTS),
+        Order::Priority { rules } => {
+            ("set_priority", json!({ "rules": rules }), &["connect", "tunnel", "serve"])
+        }
         Order::Reload => ("reload", Value::Null, &[]),
         Order::Drain => ("drain", Value::Null, &[]),
     }

@@ -18,7 +18,7 @@ use tributary_cli::output;
 use tributary_net::privileges::{Needs, Privileges};
 use tributary_net::proxy::{
     Entrance, EventLogConfig, EventLogForm, ForwardConfig, Forwarder, PriorityRule, PriorityRules,
-    ServeConfig, Server, Target,
+    ServeConfig, Server,
 };
 use tributary_net::{Common, ConnectConfig, Keys, ListenConfig, Local, PathConfig};
 
@@ -34,7 +34,6 @@ const WITH_PRIORITIES: &str = "avira+fbdt";
 /// What `serve` starts with.
 struct Serving {
     config: ServeConfig,
-    udp: Vec<Target>,
     list: Option<ClientList>,
     drain: Duration,
 }
@@ -53,13 +52,13 @@ impl Serving {
                 ..ListenConfig::new(addresses, common)
             },
             targets: arguments.forward.clone(),
+            udp: arguments.udp.clone(),
             allow: arguments.allow.iter().cloned().collect(),
             priorities: priorities(session)?,
             json_events: json_events(session),
         };
-        config.check(&arguments.udp)?;
-        let (udp, drain) = (arguments.udp.clone(), Duration::from_secs(session.drain));
-        Ok(Self { config, udp, list, drain })
+        config.check()?;
+        Ok(Self { config, list, drain: Duration::from_secs(session.drain) })
     }
 }
 
@@ -73,7 +72,7 @@ pub(crate) fn serve(
     arguments: ServeArguments,
     file: Option<SettingsFile<ServeArguments>>,
 ) -> Result<ExitCode> {
-    let Serving { config, udp, list, drain } = Serving::new(&arguments)?;
+    let Serving { config, list, drain } = Serving::new(&arguments)?;
     let ServeArguments { session, json, .. } = arguments;
     let listen = &config.listen;
     let privileges = Privileges::new(user(&session), needs(&listen.common))?;
@@ -82,7 +81,7 @@ pub(crate) fn serve(
         keys::say(Some(&config.listen.common.keys));
         list.map(ClientList::follow).transpose()?;
         let service = session.service.begin()?;
-        let server = Server::bind(config).await?.with_udp(udp)?;
+        let server = Server::bind(config).await?;
         let reload =
             file.map(|file| Reload::new(file, control::SERVE, control::apply_serve(server.control())));
         reload.as_ref().map(Reload::follow).transpose()?;
@@ -143,7 +142,10 @@ fn connect_config(arguments: &ConnectArguments) -> Result<ForwardConfig> {
     for address in &arguments.socks {
         listen.push(Entrance::requested(*address, arguments.socks_remote)?);
     }
-    let config = forward_config(&arguments.paths, (&arguments.keys, &arguments.session), listen)?;
+    let config = ForwardConfig {
+        udp: arguments.udp.clone(),
+        ..forward_config(&arguments.paths, (&arguments.keys, &arguments.session), listen)?
+    };
     config.check()?;
     Ok(config)
 }
@@ -157,17 +159,17 @@ pub(crate) fn connect(
     let keep = needs(&config.connect.common).and(needs_of_paths(&config.connect.paths));
     let privileges = Privileges::new(user(&arguments.session), keep)?;
     let service = &arguments.session.service;
-    let entrances = config.listen.iter().chain(&arguments.udp).map(|entrance| &entrance.address);
+    let entrances = config.listen.iter().chain(&config.udp).map(|entrance| &entrance.address);
     privileges.begin(Needs::of_ports(entrances.chain(&service.metrics())))?;
     until_stopped(&privileges, service.log_format, async {
         keys::say(Some(&config.connect.common.keys));
         let service = service.begin()?;
-        let forwarder = Forwarder::bind(config).await?.with_udp(arguments.udp).await?;
+        let forwarder = Forwarder::bind(config).await?;
         let reload =
             file.map(|file| Reload::new(file, control::CLIENT, control::apply_connect(forwarder.control())));
         reload.as_ref().map(Reload::follow).transpose()?;
         privileges.finish()?;
-        announce(&forwarder.addresses(), arguments.json)?;
+        announce_all(&forwarder.addresses(), &forwarder.udp_addresses(), arguments.json)?;
         let ending = Ending::default();
         let control = client_control(&forwarder, &arguments.paths, (&ending, reload));
         let _shown = service.show_proxy("connect", &forwarder.addresses(), control, forwarder.watch());
@@ -198,6 +200,7 @@ pub(super) fn forward_config(
     Ok(ForwardConfig {
         connect,
         listen,
+        udp: Vec::new(),
         priorities: priorities(session)?,
         json_events: json_events(session),
         wait,
@@ -258,10 +261,20 @@ pub(super) fn limited_runtime(privileges: &Privileges, format: log::Format) -> R
 }
 
 pub(super) fn announce(addresses: &[SocketAddr], json: bool) -> Result<()> {
+    announce_all(addresses, &[], json)
+}
+
+/// `udp`: the addresses for datagrams.
+fn announce_all(addresses: &[SocketAddr], udp: &[SocketAddr], json: bool) -> Result<()> {
     if json {
-        return output::line(&serde_json::json!({ "listening": addresses }).to_string());
+        let mut all = serde_json::json!({ "listening": addresses });
+        if !udp.is_empty() {
+            all["udp"] = serde_json::json!(udp);
+        }
+        return output::line(&all.to_string());
     }
-    for address in addresses {
+    let lines = addresses.iter().map(ToString::to_string);
+    for address in lines.chain(udp.iter().map(|address| format!("{address} (UDP)"))) {
         output::line(&format!("listening on {address}"))?;
     }
     Ok(())

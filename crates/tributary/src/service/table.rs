@@ -142,6 +142,9 @@ fn session_table(session: &Value) -> String {
             bytes(number(path, "sent")),
             bytes(number(path, "received"))
         );
+        if let Some(cap) = path["cap_mbps"].as_f64() {
+            text += &format!("      sends at most {cap} Mbit/s\n");
+        }
         if let Some(cause) = path["cause"].as_str() {
             text += &format!("      for {:.0} s: {cause}\n", number(path, "since_s"));
         }

@@ -65,7 +65,7 @@ async fn refused_by<F: Future<Output = ()> + Send + 'static>(
     answer: impl FnOnce(TcpStream) -> F + Send + 'static,
 ) -> HandshakeError {
     let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let path = PathConfig { local: Local::Any, server: other.local_addr().unwrap().into(), metered: false };
+    let path = PathConfig::new(Local::Any, other.local_addr().unwrap());
     tokio::spawn(async move { answer(other.accept().await.unwrap().0).await });
     let tls = if common.plaintext { Tls::Off } else { Tls::On(tls::client_config(&common.keys).unwrap()) };
     let stream = dial(None, &path, (&Arc::new(common.clone()), None)).await.unwrap().0;

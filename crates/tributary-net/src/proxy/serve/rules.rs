@@ -14,8 +14,8 @@ pub struct ServeRules {
     pub udp: Vec<Target>,
     /// Destinations that applications may choose.
     pub allow: AllowRules,
-    /// Which data of this end is sent first: rules by the target's port or name, or by the DSCP of the application's first
-    /// packet, which the client tells.
+    /// Which data of this end is sent first: rules by the target's port or name, also for datagrams, or by the DSCP of the
+    /// application's first packet, which the client tells.
     pub priorities: PriorityRules,
 }
 
@@ -38,20 +38,17 @@ impl Rules {
         check_names(udp)?;
         // Applications choose the ports of allowed destinations.
         let is_open = !allow.is_empty() || has_list;
-        if let Some(port) =
-            priorities.ports().find(|port| !is_open && !targets.iter().any(|t| t.port == *port))
-        {
-            let ports: Vec<u16> = targets.iter().map(|target| target.port).collect();
+        let all = || targets.iter().chain(udp);
+        if let Some(port) = priorities.ports().find(|port| !is_open && !all().any(|t| t.port == *port)) {
+            let ports: Vec<u16> = all().map(|target| target.port).collect();
             return Err(ProxyError::Priority(format!(
                 "nothing is forwarded to port {port}, only to {ports:?}"
             )));
         }
-        if let Some(name) =
-            priorities.targets().find(|name| !targets.iter().any(|t| t.name.as_ref() == Some(name)))
-        {
+        if let Some(name) = priorities.targets().find(|name| !all().any(|t| t.name.as_ref() == Some(name))) {
             return Err(ProxyError::Priority(format!("there is no target `{name}`")));
         }
-        let failures = targets.iter().chain(udp).map(|_| RateLimited::default()).collect();
+        let failures = all().map(|_| RateLimited::default()).collect();
         Ok(Self { settings, failures })
     }
 }

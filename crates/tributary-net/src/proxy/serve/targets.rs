@@ -210,7 +210,7 @@ impl Targets {
         flow: &Flow,
         client: &Client,
     ) -> Result<(SocketAddr, FlowTo), OpenError> {
-        let ServeRules { udp, allow, .. } = &rules.settings;
+        let ServeRules { udp, allow, priorities, .. } = &rules.settings;
         let entry = self.entry(client.key)?;
         let first = timeout(CONNECT, flow.recv_datagram()).await;
         let Ok(Ok(Some(first))) = first else { return Err(OpenError::NoHead) };
@@ -220,6 +220,7 @@ impl Targets {
                 let index = find(udp, name.as_ref())?;
                 let target = &udp[index];
                 check_target(entry.as_deref(), target)?;
+                flow.configure(priorities.of_flow(target.port, target.name.as_ref()));
                 let found = timeout(self.within, lookup_host(address(target))).await;
                 let found = found.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
                 let found =
@@ -228,6 +229,7 @@ impl Targets {
                 Ok((address, FlowTo::Target(index)))
             }
             Head::Destination(destination) => {
+                flow.configure(priorities.of_flow(destination.port, None));
                 let shown = self.watch.open(&destination);
                 let asker = asker(client, entry.as_deref(), allow);
                 let address = self.destinations.address(&destination, asker, self.within).await;

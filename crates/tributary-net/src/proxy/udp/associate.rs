@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::super::priority::LivePriorities;
 use super::super::request::{read_datagram, write_datagram};
 use super::super::sessions::Sessions;
 use super::super::target::Head;
-use super::{Answers, FlowTable, MOST_FLOWS, Socket};
+use super::{Answers, FlowTable, MOST_FLOWS, Opening, Socket};
 use crate::destination::Destination;
 use crate::flow::Datagram;
 
@@ -45,7 +46,7 @@ impl Association {
     }
 
     /// Carries datagrams in both directions for ever. While there is no session they are dropped.
-    pub(in super::super) async fn run(self, sessions: &Sessions) {
+    pub(in super::super) async fn run(self, sessions: &Sessions, priorities: &LivePriorities) {
         let flows = FlowTable::new(MOST_FLOWS, Application(self.socket.clone()));
         loop {
             let received = match self.socket.plain().readable().await {
@@ -55,8 +56,11 @@ impl Association {
                     for (from, datagrams) in batch.runs().filter(|(from, _)| from.ip() == self.application) {
                         for (to, payload) in datagrams.filter_map(read_datagram) {
                             let source = Conversation { from, to };
-                            let head = || Head::Destination(source.to.clone()).encode();
-                            flows.send(&session, (&source, head), std::iter::once(payload));
+                            let opening = || Opening {
+                                head: Head::Destination(source.to.clone()).encode(),
+                                config: priorities.of_flow(source.to.port, None),
+                            };
+                            flows.send(&session, (&source, opening), std::iter::once(payload));
                         }
                     }
                 }),

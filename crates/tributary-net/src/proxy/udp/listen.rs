@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::super::priority::LivePriorities;
 use super::super::sessions::Sessions;
-use super::super::target::{Entrance, Head};
-use super::{Answers, FlowTable, MOST_FLOWS, Socket};
+use super::super::target::{Entrance, Head, TargetName};
+use super::{Answers, FlowTable, MOST_FLOWS, Opening, Socket};
 use crate::flow::Datagram;
 use crate::rate_limited::RateLimited;
 
@@ -14,7 +15,7 @@ use crate::rate_limited::RateLimited;
 #[derive(Debug)]
 pub(in super::super) struct Listening {
     socket: Arc<Socket>,
-    head: Vec<u8>,
+    target: Option<TargetName>,
 }
 
 impl Listening {
@@ -24,7 +25,7 @@ impl Listening {
     /// The system's.
     pub(in super::super) async fn bind(entrance: &Entrance) -> std::io::Result<Self> {
         let socket = Arc::new(Socket::bind(entrance.address).await?);
-        Ok(Self { socket, head: Head::Target(entrance.target().cloned()).encode() })
+        Ok(Self { socket, target: entrance.target().cloned() })
     }
 
     /// The local address, with the port the system chose.
@@ -33,7 +34,12 @@ impl Listening {
     }
 
     /// Carries datagrams in both directions for ever. While there is no session they are dropped.
-    pub(in super::super) async fn run(self, sessions: Arc<Sessions>) {
+    pub(in super::super) async fn run(self, sessions: Arc<Sessions>, priorities: LivePriorities) {
+        let port = self.address().map_or(0, |address| address.port());
+        let opening = || Opening {
+            head: Head::Target(self.target.clone()).encode(),
+            config: priorities.of_flow(port, self.target.as_ref()),
+        };
         let flows = FlowTable::new(MOST_FLOWS, Senders(self.socket.clone()));
         let failures = RateLimited::default();
         loop {
@@ -41,7 +47,7 @@ impl Listening {
                 Ok(()) => self.socket.receive(|batch| {
                     let Some(session) = sessions.current() else { return };
                     for (source, datagrams) in batch.runs() {
-                        flows.send(&session, (&source, || self.head.clone()), datagrams);
+                        flows.send(&session, (&source, opening), datagrams);
                     }
                 }),
                 error => error,

@@ -17,10 +17,11 @@ use tributary_tun::datagram::{
 };
 use tributary_tun::{BUFFER, QUEUE, Tun, VIRTIO};
 
+use super::super::priority::LivePriorities;
 use super::super::relay;
 use super::super::sessions::Sessions;
 use super::super::target::Head;
-use super::{Answers, BATCH, FlowTable, MOST_FLOWS, alike};
+use super::{Answers, BATCH, FlowTable, MOST_FLOWS, Opening, alike};
 use crate::flow::Datagram;
 use crate::rate_limited::RateLimited;
 use crate::sockopt::readiness;
@@ -51,7 +52,12 @@ impl Packets {
 
     /// Carries datagrams in both directions until `ended`, and then those that still wait in the device. Those that come while there is no
     /// session, or later, are dropped.
-    pub(in super::super) async fn run(self, sessions: Arc<Sessions>, ended: CancellationToken) {
+    pub(in super::super) async fn run(
+        self,
+        sessions: Arc<Sessions>,
+        priorities: LivePriorities,
+        ended: CancellationToken,
+    ) {
         let flows = FlowTable::new(MOST_FLOWS, Sources { tun: self.0.clone(), cuts: true.into() });
         let (mut waiting, mut last) = (Waiting::new(), 0);
         loop {
@@ -60,8 +66,11 @@ impl Packets {
             let outcome = waiting.take(self.0.get_ref());
             if let Some(session) = sessions.current() {
                 for (ends, datagrams) in waiting.batch.runs() {
-                    let head = || Head::Destination(ends.to.into()).encode();
-                    flows.send(&session, (ends, head), datagrams);
+                    let opening = || Opening {
+                        head: Head::Destination(ends.to.into()).encode(),
+                        config: priorities.of_flow(ends.to.port(), None),
+                    };
+                    flows.send(&session, (ends, opening), datagrams);
                 }
             }
             match outcome {

@@ -31,6 +31,14 @@ pub(super) trait Answers<K>: Send + Sync + 'static {
     }
 }
 
+/// How a flow begins.
+pub(super) struct Opening {
+    /// Its first datagram.
+    pub head: Vec<u8>,
+    /// How the others are sent.
+    pub config: FlowConfig,
+}
+
 /// The flows of many sources. A flood of new sources is bounded: when the table is full and no flow is idle, the new ones
 /// are dropped, and those that are open go on.
 pub(super) struct FlowTable<K> {
@@ -63,12 +71,12 @@ impl<K: Clone + Ord + Display + Send + 'static> FlowTable<K> {
         })
     }
 
-    /// Sends datagrams of a source. Opens a flow of `session` with this head if the source has none, or if that has ended with its
-    /// session. Returns how many were not dropped.
+    /// Sends datagrams of a source. Opens a flow of `session` if the source has none, or if that has ended with its session. Returns how
+    /// many were not dropped.
     pub(super) fn send<'a>(
         self: &Arc<Self>,
         session: &Session,
-        (source, head): (&K, impl FnOnce() -> Vec<u8>),
+        (source, opening): (&K, impl FnOnce() -> Opening),
         datagrams: impl Iterator<Item = &'a [u8]> + Clone,
     ) -> usize {
         let mut flows = self.lock();
@@ -90,7 +98,7 @@ impl<K: Clone + Ord + Display + Send + 'static> FlowTable<K> {
         if flows.len() >= self.most && !Self::make_room(&mut flows) {
             return 0;
         }
-        let Some(flow) = open(session, &head()) else { return 0 };
+        let Some(flow) = open(session, &opening()) else { return 0 };
         let queued = flow.send_datagrams(all).unwrap_or(0);
         let used = Arc::new(Used::new());
         let task = receive(Arc::downgrade(self), source.clone(), (flow.clone(), used.clone()));
@@ -122,11 +130,11 @@ impl<K: Clone + Ord + Display + Send + 'static> FlowTable<K> {
 }
 
 /// Opens a flow and sends its head. `None` if the session has ended or has its limit of streams and flows.
-fn open(session: &Session, head: &[u8]) -> Option<Arc<Flow>> {
-    let first = FlowConfig { form: Some(Form::InOrder), lifetime: Some(HEAD), ..FlowConfig::default() };
+fn open(session: &Session, Opening { head, config }: &Opening) -> Option<Arc<Flow>> {
+    let first = FlowConfig { form: Some(Form::InOrder), lifetime: Some(HEAD), ..*config };
     let flow = session.try_open_flow(first)?;
     flow.send_datagram(head).ok()?;
-    flow.configure(FlowConfig::default());
+    flow.configure(*config);
     Some(Arc::new(flow))
 }
 

@@ -275,7 +275,7 @@ fn a_flow_that_nobody_reads_holds_up_nobody_and_its_queue_stays_short() {
 #[test]
 fn a_flow_follows_its_traffic_and_a_rule_overrides() {
     let mut pair = started("fbdt", &[(47, 4)]);
-    let rule = FlowConfig { form: Some(Form::InOrder), priority: Some(3), lifetime: None };
+    let rule = FlowConfig { form: Some(Form::InOrder), priority: Some(3), ..FlowConfig::default() };
     for config in [FlowConfig::default(), rule] {
         let flow = pair.ends[1].open_flow(pair.now, config).unwrap();
         let treated = |pair: &Pair| pair.ends[1].send.streams[&flow].flow.as_ref().unwrap().treatment;

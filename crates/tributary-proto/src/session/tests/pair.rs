@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::{Bytes, BytesMut};
 use tributary_types::{Bitrate, DataSize, Instant, PathId, Rng, StreamId, SubflowId};
 
+use crate::cap::LEAST_CAP;
 use crate::config::Config;
 use crate::event::Event;
 use crate::flow::Datagram;
@@ -220,7 +221,10 @@ impl Pair {
         let lives =
             !self.paths.values().any(blocked) && self.connections.values().filter(|c| c.open).count() > 0;
         let rtt = self.paths.values().map(|path| path.delay * 2).max().unwrap_or_default();
-        let rate = self.paths.values().map(|path| path.rate.as_bps()).min().unwrap_or_default();
+        let capped = |(id, path): (&PathId, &Path)| {
+            self.ends[0].cap(*id).map_or(path.rate, |cap| path.rate.min(cap.max(LEAST_CAP))).as_bps()
+        };
+        let rate = self.paths.iter().map(capped).min().unwrap_or_default();
         let streams = self.ends[0].send.streams.len() + self.ends[1].send.streams.len();
         let allowed = liveness::allowed(rtt, Bitrate::from_bps(rate), streams);
         for (side, liveness) in self.liveness.iter_mut().enumerate() {

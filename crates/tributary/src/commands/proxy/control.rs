@@ -19,10 +19,8 @@ pub(crate) const CLIENT: &[&str] = &["path", "server", "priority"];
 /// Carries out the settings of a file for a running server.
 pub(super) fn apply_serve(control: ServerControl) -> Apply<ServeArguments> {
     Box::new(move |arguments| {
-        let Serving { config, udp, .. } = Serving::new(arguments)?;
-        let rules =
-            ServeRules { targets: config.targets, udp, allow: config.allow, priorities: config.priorities };
-        control.replace_rules(rules)?;
+        let Serving { config, .. } = Serving::new(arguments)?;
+        control.replace_rules(config.rules())?;
         control.set_memory(config.listen.limits.memory);
         Ok(())
     })
@@ -81,12 +79,21 @@ struct Metered {
     metered: bool,
 }
 
+/// With `cap_mbps` left out or null the path has no cap.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Cap {
+    path: String,
+    cap_mbps: Option<f64>,
+}
+
 impl Methods for ClientMethods {
     fn call(&self, method: &str, params: &Value) -> Option<Result<Value, Fault>> {
         Some(match method {
             "add_path" => carry_out(params, |Path { path }| self.add(&path)),
             "remove_path" => carry_out(params, |Path { path }| self.remove(&path)),
             "set_metered" => carry_out(params, |Metered { path, metered }| self.set_metered(&path, metered)),
+            "set_cap" => carry_out(params, |Cap { path, cap_mbps }| self.set_cap(&path, cap_mbps)),
             "set_priority" => carry_out(params, |Rules { rules }| {
                 Ok(self.control.replace_priorities(parse_rules(&rules)?)?)
             }),
@@ -120,11 +127,24 @@ impl ClientMethods {
         tracing::info!("path {} is {}", paths[at], if metered { "metered" } else { "not metered" });
         Ok(self.control.replace_paths(paths)?)
     }
+
+    fn set_cap(&self, path: &str, mbps: Option<f64>) -> Result<()> {
+        let mut paths = self.control.paths();
+        let at = find(&paths, path)?;
+        let name = paths[at].name();
+        paths[at].cap = mbps.map(|mbps| PathConfig::read_cap(&mbps.to_string(), &name)).transpose()?;
+        match mbps {
+            Some(mbps) => tracing::info!("path {name} carries at most {mbps} Mbit/s"),
+            None => tracing::info!("path {name} has no cap"),
+        }
+        Ok(self.control.replace_paths(paths)?)
+    }
 }
 
 /// The configured path with this local end, or with this whole name.
 fn find(paths: &[PathConfig], name: &str) -> Result<usize> {
-    let is_it = |path: &PathConfig| path.local_name() == name || path.to_string() == name;
+    let is_it =
+        |path: &PathConfig| path.local_name() == name || path.name() == name || path.to_string() == name;
     paths.iter().position(is_it).ok_or_else(|| {
         let all = paths.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         anyhow!("`{name}` is no configured path; there are {all}")
