@@ -3,9 +3,8 @@
 
 use core::time::Duration;
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -15,7 +14,7 @@ use tributary_emu::{Network, Side};
 use tributary_net::{Key, KeyError};
 
 use crate::kernel;
-use crate::process::{Process, ProcessError, product_program};
+use crate::process::{Process, ProcessError, product_program, write_secret};
 
 /// Time for a program to be ready.
 const READY: Duration = Duration::from_secs(30);
@@ -61,7 +60,7 @@ impl Ends {
             kernel::prepare_emulated(network)?;
         }
         let (program, key) = (product_program()?, files.join("key"));
-        write_key(&key, &Key::generate()?)?;
+        write_secret(&key, &Key::generate()?.to_line())?;
         let mut common: Vec<OsString> =
             ["--transport", transport, "--congestion", congestion, "--shared-key"].map(OsString::from).into();
         common.push(key.into());
@@ -112,11 +111,4 @@ struct Listening {
 fn with_sockets(mut command: Command, run: &Path) -> Command {
     command.env("TRIBUTARY_RUNTIME_DIR", run);
     command
-}
-
-/// Writes a key that only this user can read, as `stream` requires.
-fn write_key(path: &Path, key: &Key) -> io::Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.write_all(key.to_line().as_bytes())
 }

@@ -5,8 +5,10 @@ use core::fmt::Display;
 use core::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Instant;
@@ -262,6 +264,16 @@ fn lines_of(output: ChildStdout) -> Receiver<String> {
         }
     });
     lines
+}
+
+/// Writes or replaces a file that only its owner can read, as the programs require of keys and lists of clients.
+///
+/// # Errors
+/// The system's.
+pub fn write_secret(path: &Path, text: &str) -> io::Result<()> {
+    let mut options = File::options();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())
 }
 
 /// Runs a program for the set-up and returns its output. `package` is its Debian package, for errors.

@@ -3,6 +3,7 @@
 //!
 //! Call [`tributary_emu::isolate`] first.
 
+use crate::process::write_secret;
 use core::time::Duration;
 use std::ffi::OsString;
 use std::io;
@@ -92,8 +93,7 @@ impl NodeConfigs {
         let names = (0..known).map(Self::up).chain((0..points).map(Self::down)).chain([FLOWS.to_owned()]);
         for name in names {
             let path = keys.path().join(name);
-            std::fs::write(&path, Key::generate()?.to_line().as_bytes())?;
-            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+            write_secret(&path, &Key::generate()?.to_line())?;
         }
         Ok(Self { keys, coding: coding.clone(), known, reached })
     }

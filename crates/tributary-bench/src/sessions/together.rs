@@ -8,9 +8,7 @@ use crate::{Aim, BenchError, Expectation, Judged, Progress, bounds, failed, medi
 use bytes::Bytes;
 use core::time::Duration;
 use serde::Serialize;
-use std::fs;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +17,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+use tributary_lab::process::write_secret;
 use tributary_net::{Common, ConnectConfig, Keys, PathState, PrivateKey, PublicKey, Session, connect};
 use tributary_report::{Table, stats};
 
@@ -99,10 +98,7 @@ pub(super) async fn measure(
 
 /// A file that only its owner reads.
 fn write(file: &Path, text: &str) -> Result<String, BenchError> {
-    let mut options = fs::OpenOptions::new();
-    let written = options.write(true).create_new(true).mode(0o600).open(file);
-    let written = written.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
-    written.map_err(|error| failed("a key file", error))?;
+    write_secret(file, text).map_err(|error| failed("a key file", error))?;
     Ok(file.to_string_lossy().into_owned())
 }
 

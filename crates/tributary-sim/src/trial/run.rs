@@ -177,9 +177,7 @@ impl<'a> Run<'a> {
     /// One interval, then the checks.
     fn tick(&mut self) -> Result<(), Fault> {
         let until = self.world.now() + TICK;
-        while let Some((at, _)) =
-            self.steps.front().filter(|(at, _)| *at <= until && self.abandoned.is_none())
-        {
+        while let Some((at, _)) = self.steps.front().filter(|(at, _)| *at <= until) {
             self.advance(*at)?;
             let (_, step) = self.steps.pop_front().expect("it was just seen");
             self.step(&step);
@@ -220,6 +218,9 @@ impl<'a> Run<'a> {
                         let connected =
                             End::BOTH.into_iter().all(|end| self.node(end).transport.is_connected());
                         self.abandoned = Some(*code).filter(|_| connected);
+                        if self.abandoned.is_some() {
+                            self.steps.clear();
+                        }
                     }
                     End::BOTH.into_iter().for_each(|end| {
                         self.act(end, |node, now, out| node.operate(now, act, out));

@@ -7,7 +7,7 @@ use super::{BEFORE, title};
 use crate::audits;
 use crate::error::LabError;
 use crate::kernel;
-use crate::process::{Process, product_program};
+use crate::process::{Process, product_program, write_secret};
 use crate::result::AuditNote;
 use crate::sdn::{self, Sides};
 use core::time::Duration;
@@ -79,7 +79,7 @@ fn once(transport: &str, scenario: &Scenario, title: &Title) -> Result<Playback,
     let directory = tempfile::tempdir().map_err(failed)?;
     let place = |name: &str| directory.path().join(name);
     title::write(&place("title"), title).map_err(failed)?;
-    write_key(&place("key"))?;
+    write_secret(&place("key"), &Key::generate().map_err(failed)?.to_line()).map_err(failed)?;
     let program = product_program().map_err(failed)?;
     let (paths, directory) = (scenario.paths.len(), directory.path());
     let commands = Commands { program: &program, transport, paths, directory };
@@ -138,14 +138,6 @@ fn last_words(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     format!("the log ends with: {}", lines[lines.len().saturating_sub(5)..].join(" | "))
-}
-
-fn write_key(file: &Path) -> Result<(), CellError> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
-    let key = Key::generate().map_err(failed)?.to_line();
-    let opened = File::options().write(true).create_new(true).mode(0o600).open(file);
-    opened.and_then(|mut file| writeln!(file, "{}", *key)).map_err(failed)
 }
 
 /// The commands of both hosts.
