@@ -26,8 +26,8 @@ fn table(sizes: [u64; 3]) -> Arc<RdTable> {
     Arc::new(RdTable::new(layout, vec![cells; 3 * TILES]).unwrap())
 }
 
-/// Six GoPs of half a second each. The start is requested at 0.3 s.
-fn watch(scene: &str, transport: &str, (name, plans): (&str, u16), sizes: [u64; 3]) -> TiledOutcome {
+/// A viewer of half-second GoPs, who requests the start at 0.3 s and looks in one direction.
+fn viewer((name, plans): (&str, u16), sizes: [u64; 3], seconds: u32) -> TiledSpec {
     let at = |time_s| HeadSample { time_s, orientation: Orientation::default() };
     let planner = Planner {
         allocator: allocator(name, plans, false).unwrap(),
@@ -36,13 +36,20 @@ fn watch(scene: &str, transport: &str, (name, plans): (&str, u16), sizes: [u64; 
         crowd: Vec::new(),
         concealment: Concealment::Freeze,
     };
+    let settings = PlayerSettings::new(Some(seconds), Bitrate::from_mbps(100), plans);
+    TiledSpec { table: table(sizes), settings, planner, from: Instant::from_millis(300) }
+}
+
+fn over(scene: &str, transport: &str, millis: u64) -> SimRun {
     let mut scenario = Scenario::builtin(scene).unwrap();
-    scenario.duration = Duration::from_millis(4000);
+    scenario.duration = Duration::from_millis(millis);
     let choice = TransportName::find(transport, None, &scenario.path_names()).unwrap();
-    let run = SimRun::new(&scenario, &choice, "cubic", &WorkloadSpec::Bulk { size: None });
-    let settings = PlayerSettings::new(Some(3), Bitrate::from_mbps(100), plans);
-    let from = Instant::from_millis(300);
-    run.run_tiled(TiledSpec { table: table(sizes), settings, planner, from }).unwrap()
+    SimRun::new(&scenario, &choice, "cubic", &WorkloadSpec::Bulk { size: None })
+}
+
+/// Six GoPs.
+fn watch(scene: &str, transport: &str, plans: (&str, u16), sizes: [u64; 3]) -> TiledOutcome {
+    over(scene, transport, 4000).run_tiled(viewer(plans, sizes, 3)).unwrap()
 }
 
 #[test]
@@ -72,6 +79,22 @@ fn too_much_is_cut_off_at_the_deadline_and_the_next_gop_is_not_delayed() {
         }
     }
 }
+
+/// A viewing's event log is the same on every machine. A change of the player, of a session or of another model changes it.
+#[test]
+fn a_viewing_is_the_run_that_it_was() {
+    let found = GOLDEN.map(|(scene, transport, plans, _)| {
+        let outcome = watch(scene, transport, plans, [800_000, 300_000, 100_000]);
+        (scene, transport, plans, outcome.hash)
+    });
+    assert_eq!(found, GOLDEN, "hashes as they are now: {found:#x?}");
+}
+
+const GOLDEN: [(&str, &str, (&str, u16), u64); 3] = [
+    ("deep-fade", "fbdt", ("ows", 4), 0xfed0_2fb2_b768_474a),
+    ("mobility", "fbdt", ("ows-paper", 1), 0xb298_ce1c_57d8_ce41),
+    ("los", "mptcp", ("fix", 1), 0xc89d_abab_6a75_7139),
+];
 
 #[test]
 fn a_repeated_viewing_is_identical_and_plans_again_while_a_gop_is_sent() {
