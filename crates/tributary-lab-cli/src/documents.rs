@@ -169,6 +169,7 @@ fn every_name_has_a_model_page_that_explains_it() {
         ("scheduler", tributary_proto::scheduler::names()),
         ("congestion", quic),
         ("allocator", tributary_video::allocation::names()),
+        ("sharing", tributary_video::allocation::Sharing::names()),
         ("bitrate rule", tributary_player::abr::names()),
     ] {
         let rows = model_pages(option);

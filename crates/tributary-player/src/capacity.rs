@@ -53,6 +53,26 @@ impl CapacityMeter {
         Self { bins_per_window, bins: VecDeque::new(), until: now, busy_from: None }
     }
 
+    /// The meter at `now` of all of these together, such as those of the viewers who share a radio: the bytes of each bin are
+    /// added, and data was outstanding when it was for any of them. Bins that end within 20 ms of each other count as one.
+    #[must_use]
+    pub fn joined<'a>(now: Instant, meters: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
+        let present = meters.into_iter().map(|meter| {
+            let mut meter = meter.clone();
+            meter.advance(now);
+            meter
+        });
+        present.reduce(|mut all, meter| {
+            for _ in all.bins.len()..meter.bins.len() {
+                all.bins.push_front((0, Duration::ZERO));
+            }
+            for (sum, bin) in all.bins.iter_mut().rev().zip(meter.bins.iter().rev()) {
+                *sum = (sum.0 + bin.0, sum.1.max(bin.1));
+            }
+            all
+        })
+    }
+
     /// Data is outstanding from `at` on, which may be in the future. Example: the answer to a request sent
     /// now begins to arrive after one round trip.
     pub fn expect(&mut self, now: Instant, at: Instant) {
@@ -187,6 +207,38 @@ mod tests {
                 assert!((sample - 1e6).abs() < 6e4, "{busy_ms} ms busy: {sample}");
             }
         }
+    }
+
+    #[test]
+    fn the_joined_meter_of_several_receivers_measures_what_they_share() {
+        // Together a steady rate. The second one is idle in three quarters of each GoP, and the first one is then faster.
+        let mut meters = [0, 7].map(|from| CapacityMeter::new(GOP, at(from)));
+        for gop in 0..4 {
+            let [first, second] = &mut meters;
+            first.expect(at(gop * 1000 + 10), at(gop * 1000 + 10));
+            second.expect(at(gop * 1000 + 10), at(gop * 1000 + 10));
+            for step in 1..=100 {
+                let now = at(gop * 1000 + step * 10);
+                first.bytes(now, if step <= 25 { 5_000 } else { 10_000 });
+                if step <= 25 {
+                    second.bytes(now, 5_000);
+                } else {
+                    second.rest(now);
+                }
+            }
+        }
+        let mut joined = CapacityMeter::joined(at(4000), &meters).unwrap();
+        let samples = joined.samples(at(4000), GOP);
+        assert!(samples.len() > 20 && samples.iter().all(|sample| (sample - 1e6).abs() < 6e4), "{samples:?}");
+        // Their own samples together promise more, because each assumes that it would have had its rate all the time.
+        let mean = |meter: &mut CapacityMeter| {
+            let samples = meter.samples(at(4000), GOP);
+            samples.iter().sum::<f64>() / samples.len() as f64
+        };
+        assert!(meters.iter_mut().map(mean).sum::<f64>() > 1.2e6);
+        let one = CapacityMeter::joined(at(4000), &meters[..1]).unwrap().samples(at(4000), GOP);
+        assert_eq!(one, meters[0].samples(at(4000), GOP));
+        assert!(CapacityMeter::joined(at(0), []).is_none());
     }
 
     #[test]

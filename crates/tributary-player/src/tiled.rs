@@ -15,6 +15,7 @@ mod pusher;
 mod record;
 mod screen;
 mod slots;
+mod together;
 mod wire;
 
 pub use planner::{Planner, Planning, allocator, default_plans};
@@ -24,6 +25,7 @@ pub use pusher::{
 };
 pub use record::{Account, Arrived, End, SlotRecord, SoundRecord, TiledRecord};
 pub use screen::Screen;
+pub use together::plan_together;
 pub use wire::{
     LIVE, MOST_ENTRIES, MOST_INIT, MOST_PART, MOST_SEGMENT, PlanEntry, SOUND, SoundFormat, Video, WireError,
 };

@@ -7,7 +7,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tributary_video::allocation::{
-    self, ArrivalOrder, Capacity, Choice, GopProblem, MOST_BYTES, Settings, TileMenu,
+    self, Allocator, ArrivalOrder, Capacity, Choice, GopProblem, MOST_BYTES, Settings, Sharing, TileMenu,
+    together,
 };
 
 /// Largest mean squared error of samples of eight bits.
@@ -90,21 +91,86 @@ pub(crate) fn allocate(problem: Option<&Bound<'_, PyDict>>) -> PyResult<Allocati
     const ARGUMENTS: [&str; 9] =
         ["sizes", "mse", "seen", "weight", "concealed_mse", "capacity", "allocator", "both_ends", "exact"];
     let options = Options::new("allocate", &ARGUMENTS, problem)?;
+    let (allocator, arrival) = how(&options)?;
+    let problem = GopProblem::new(tiles(&options)?, capacity(&options)?, arrival).map_err(refused)?;
+    Ok(allocator.allocate(&problem).into())
+}
+
+/// Decides one GoP of several viewers who share a capacity (OWS, section 4.1), as if their tiles were one viewer's.
+///
+/// Parameters
+/// ----------
+/// viewers : iterable of dict
+///     For each viewer ``sizes``, ``mse``, ``seen``, ``weight`` and ``concealed_mse``, as for :func:`allocate`.
+/// capacity : array_like of float, shape (samples,) or (paths, samples)
+///     Bytes that each path may carry for all viewers before the deadline, equally likely samples.
+/// sharing : str, optional
+///     What is minimised: ``sum`` (the viewers' errors; the paper's, and the default), ``sum-db`` (their logarithms) or ``max-min`` (the largest).
+/// allocator, both_ends, exact : optional
+///     As for :func:`allocate`.
+///
+/// Returns
+/// -------
+/// list of Allocation
+///     One for each viewer. ``bound_mse`` is for a viewer who has the whole capacity.
+///
+/// Raises
+/// ------
+/// TypeError, ValueError
+///     A value has another type, shape or range; the text names the argument and its place.
+///
+/// Examples
+/// --------
+/// >>> ahead, aside = ({"sizes": [[9000, 3000]] * 2, "mse": [[1.0, 20.0]] * 2, "seen": seen, "weight": seen,
+/// ...     "concealed_mse": [900.0, 900.0]} for seen in ([0.9, 0.1], [0.2, 0.8]))
+/// >>> [made.choices for made in tributary.allocate_together([ahead, aside], capacity=[24000.0])]
+/// [[0, 1], [1, 0]]
+#[pyfunction]
+#[pyo3(
+    signature = (viewers, **options),
+    text_signature = "(viewers, *, capacity, sharing='sum', allocator='ows', both_ends=False, exact=False)"
+)]
+pub(crate) fn allocate_together(
+    viewers: &Bound<'_, PyAny>,
+    options: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Vec<Allocation>> {
+    const VIEWER: [&str; 5] = ["sizes", "mse", "seen", "weight", "concealed_mse"];
+    let options = Options::new(
+        "allocate_together",
+        &["capacity", "sharing", "allocator", "both_ends", "exact"],
+        options,
+    )?;
+    let (allocator, arrival) = how(&options)?;
+    let sharing = options.text("sharing", "a str such as 'sum'")?.unwrap_or("sum".to_owned());
+    let sharing =
+        Sharing::find(&sharing).map_err(|error| PyValueError::new_err(format!("sharing: {error}")))?;
+    let viewers = Argument("viewers", viewers).each("a list of dicts", |viewer| {
+        let given = viewer.1.cast::<PyDict>().map_err(|_| viewer.wrong_type("a dict"))?;
+        tiles(&Options::new(viewer.0, &VIEWER, Some(given))?)
+    })?;
+    let made = together(&viewers, &capacity(&options)?, arrival, (&*allocator, sharing)).map_err(refused)?;
+    Ok(made.into_iter().map(Allocation::from).collect())
+}
+
+impl From<allocation::Allocation> for Allocation {
+    fn from(made: allocation::Allocation) -> Self {
+        Self {
+            choices: made.choices,
+            order: made.order.iter().map(|message| (message.tile, message.choice)).collect(),
+            misses: made.misses,
+            bytes: made.bytes,
+            expected_mse: made.expected_mse,
+            bound_mse: made.bound_mse,
+        }
+    }
+}
+
+fn how(options: &Options<'_>) -> PyResult<(Box<dyn Allocator>, ArrivalOrder)> {
     let name = options.text("allocator", "a str such as 'ows'")?.unwrap_or("ows".to_owned());
     let settings = Settings { exact: options.flag("exact")?, ..Settings::default() };
     let allocator = allocation::create(&name, settings)
         .map_err(|error| PyValueError::new_err(format!("allocator: {error}")))?;
-    let arrival = if options.flag("both_ends")? { ArrivalOrder::BothEnds } else { ArrivalOrder::InOrder };
-    let problem = GopProblem::new(tiles(&options)?, capacity(&options)?, arrival).map_err(refused)?;
-    let made = allocator.allocate(&problem);
-    Ok(Allocation {
-        choices: made.choices,
-        order: made.order.iter().map(|message| (message.tile, message.choice)).collect(),
-        misses: made.misses,
-        bytes: made.bytes,
-        expected_mse: made.expected_mse,
-        bound_mse: made.bound_mse,
-    })
+    Ok((allocator, if options.flag("both_ends")? { ArrivalOrder::BothEnds } else { ArrivalOrder::InOrder }))
 }
 
 fn needed<'py>(options: &Options<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {

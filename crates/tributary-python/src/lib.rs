@@ -29,7 +29,7 @@ use pyo3::prelude::*;
 #[pymodule(name = "_native")]
 mod native {
     #[pymodule_export]
-    use super::allocation::{Allocation, allocate};
+    use super::allocation::{Allocation, allocate, allocate_together};
     #[pymodule_export]
     use super::coding::{CodedSymbol, Decoder, Encoder, Erasure, Recoder};
     #[pymodule_export]

@@ -67,6 +67,20 @@ def test_allocations_take_arrays():
     assert fix.expected_mse >= lists.expected_mse
 
 
+def test_viewers_share_a_capacity():
+    viewer = {name: value for name, value in problem().items() if name != "capacity"}
+    alone = tributary.allocate(**problem(capacity=[9000.0]))
+    (one,) = tributary.allocate_together([viewer], capacity=[9000.0])
+    assert (one.order, one.expected_mse) == (alone.order, alone.expected_mse)
+    twice = tributary.allocate_together([viewer] * 2, capacity=np.array([24_000.0]), sharing="max-min")
+    assert twice[0].choices == twice[1].choices
+    assert sum(made.bytes for made in twice) <= 24_000
+    with pytest.raises(ValueError, match="sharing: viewers cannot share by `fair`; known are sum, sum-db, max-min"):
+        tributary.allocate_together([viewer], capacity=[1.0], sharing="fair")
+    with pytest.raises(TypeError, match=r"viewers\[0\]: 3 \(int\) given; wanted a dict"):
+        tributary.allocate_together([3], capacity=[1.0])
+
+
 def test_a_network_code_decodes_from_any_packets_and_through_a_recoder():
     symbols = [bytes([number]) * 100 for number in range(8)]
     for random in (False, True):

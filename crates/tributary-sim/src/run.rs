@@ -19,7 +19,7 @@ pub use choice::{TransportName, UnknownName, check_congestion, check_scheduler};
 pub use dash::DashOutcome;
 pub use outcome::{ConnectionRecord, LinkReport, Outcome};
 pub use progressive::{PathRecord, ProgressiveOutcome};
-pub use tiled::TiledOutcome;
+pub use tiled::{TiledOutcome, Viewers};
 pub use topology::{RouteMap, RouteUse};
 pub use trace::{LinkLosses, Trace, TraceSample};
 

@@ -11,6 +11,7 @@ mod outcome;
 mod ows;
 mod paper;
 mod problem;
+mod together;
 mod two_class;
 
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,7 @@ pub use problem::{
     ArrivalOrder, Capacity, Choice, GopProblem, MOST_BYTES, MOST_CHOICES, MOST_SAMPLES, ProblemError,
     TileMenu,
 };
+pub use together::{Sharing, UnknownSharing, together};
 
 /// One tile in one quality: the unit that is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

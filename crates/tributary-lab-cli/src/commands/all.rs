@@ -144,6 +144,7 @@ fn ows_arguments(arguments: &AllArguments) -> OwsArguments {
         viewings: None,
         gops: 10,
         load: vec![2.0],
+        viewers: Vec::new(),
         add_scenarios: Vec::new(),
         jobs: arguments.jobs,
         resume: arguments.resume,

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use tributary_cli::{Progress, output};
 use tributary_lab::World;
 use tributary_lab::demo::tiles_of;
-use tributary_lab::reproduce::ows::{self, Reproduced, STARTING, Settings};
+use tributary_lab::reproduce::ows::{self, MOST_VIEWERS, Reproduced, STARTING, Settings};
 use tributary_lab::reproduce::{Outcome, Page};
 use tributary_stream::viewing::psnr_cap;
 use tributary_video::head::Format;
@@ -31,6 +31,7 @@ use tributary_video::head::Format;
   tributary-lab reproduce ows --tiled clip-a --tiled clip-b --heads jin22:traces --out ows
   tributary-lab reproduce ows --quick --json
   tributary-lab reproduce ows --quick --load 1,2,4,6,8
+  tributary-lab reproduce ows --quick --viewers 2,4,8
   tributary-lab reproduce ows --quick --add-scenarios scenarios/traces/car-*.toml
   tributary-lab reproduce ows --quick --page docs/reproductions/ows.md --part 'Drawn clips'
   tributary-lab reproduce ows --world emu --quick --tiled tiles --heads jin22:traces")]
@@ -57,6 +58,10 @@ pub(crate) struct OwsArguments {
     /// the gain over FIX on MPTCP at each load is measured instead of everything at one
     #[arg(long, default_values_t = [2.0], value_parser = load, value_delimiter = ',')]
     pub(crate) load: Vec<f64>,
+    /// Numbers of viewers who watch at the same time and together have the load; simulator only. How they share the radios is
+    /// measured instead of everything for one
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=MOST_VIEWERS as i64), value_delimiter = ',')]
+    pub(crate) viewers: Vec<u32>,
     /// Networks in addition to the paper's: names of scenarios, or files; simulator only. The finest quality has --load times
     /// the network's mean capacity. Each network is one run, and intervals are over the networks
     #[arg(long, value_name = "SCENARIO", num_args = 1.., value_delimiter = ',')]
@@ -129,6 +134,7 @@ pub(super) fn measured(arguments: &OwsArguments, limit: Option<Duration>) -> Res
         viewings: arguments.viewings.map_or(viewings, u32::from),
         gops: usize::from(arguments.gops),
         loads: arguments.load.clone(),
+        viewers: arguments.viewers.clone(),
         networks: arguments.add_scenarios.clone(),
         jobs: arguments.jobs,
         resume: arguments.resume,

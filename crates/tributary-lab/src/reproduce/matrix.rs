@@ -466,7 +466,7 @@ impl Cell {
             network = network.with_rtt(rtt);
         }
         if self.scale != 1 {
-            network = scaled(&network, self.scale);
+            network = scaled(&network, (self.scale, 1));
         }
         if let Some(loss) = loss(self.label("loss"))? {
             for path in &mut network.paths {

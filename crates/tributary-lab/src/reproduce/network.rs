@@ -4,26 +4,26 @@ use core::time::Duration;
 use tributary_link::{LinkSpec, QueueSpec, RateSpec, Scenario};
 use tributary_types::{Bitrate, DataSize};
 
-/// The scenario with rates and queue sizes of every link multiplied by `factor`; times and recorded traces stay as
-/// they are.
-pub(super) fn scaled(scenario: &Scenario, factor: u64) -> Scenario {
+/// The scenario with rates and queue sizes of every link multiplied by a ratio, numerator and denominator; times and recorded traces stay
+/// as they are.
+pub(super) fn scaled(scenario: &Scenario, ratio: (u64, u64)) -> Scenario {
     let mut scenario = scenario.clone();
     for path in &mut scenario.paths {
-        scale(&mut path.down, factor);
-        scale(&mut path.up, factor);
+        scale(&mut path.down, ratio);
+        scale(&mut path.up, ratio);
     }
     scenario
 }
 
-fn scale(link: &mut LinkSpec, factor: u64) {
-    let size = |size: &mut DataSize| *size = DataSize::from_bytes(size.as_bytes() * factor);
+fn scale(link: &mut LinkSpec, (times, over): (u64, u64)) {
+    let size = |size: &mut DataSize| *size = DataSize::from_bytes(size.as_bytes() * times / over);
     match &mut link.queue {
         QueueSpec::Bytes(bytes) => size(bytes),
-        QueueSpec::Packets(packets) => *packets *= factor,
+        QueueSpec::Packets(packets) => *packets = (*packets * times / over).max(1),
         QueueSpec::Time { floor, .. } => size(floor),
         _ => {} // in milliseconds, so it follows the rate
     }
-    let faster = |rate: &mut Bitrate| *rate = Bitrate::from_bps(rate.as_bps() * factor);
+    let faster = |rate: &mut Bitrate| *rate = Bitrate::from_bps(rate.as_bps() * times / over);
     match &mut link.rate {
         RateSpec::Constant(rate) => faster(rate),
         RateSpec::Steps(spans) | RateSpec::Turns(spans) => {
@@ -64,8 +64,9 @@ mod tests {
             "delay-wifi",
         ] {
             let small = Scenario::builtin(name).unwrap();
-            let large = scaled(&small, 10);
+            let large = scaled(&small, (10, 1));
             large.check().unwrap();
+            assert_eq!(scaled(&large, (1, 10)), small, "{name}");
             for path in 0..small.paths.len() {
                 let end = Instant::from_millis(10_000);
                 let bytes = |s: &Scenario| s.capacity(path, Direction::Down, Instant::ZERO, end).as_bytes();

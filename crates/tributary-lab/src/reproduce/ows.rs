@@ -13,6 +13,7 @@ mod curve;
 pub(crate) mod elsewhere;
 mod experiment;
 mod eyes;
+mod group;
 mod live;
 mod motion;
 mod scene;
@@ -39,6 +40,7 @@ use tributary_stream::viewing::{ViewerConfig, psnr_cap};
 use audience::{Audience, AudienceError};
 use clip::{Clip, ClipError, ClipInfo};
 use experiment::Viewings;
+pub use group::MOST_VIEWERS;
 pub use motion::STARTING;
 use scene::Scene;
 
@@ -46,6 +48,8 @@ use scene::Scene;
 const PAPER: &str = include_str!("../../papers/ows.toml");
 /// The same pair of schemes at several loads.
 const LOADS: &str = include_str!("../../papers/ows-load.toml");
+/// Several viewers at the same time.
+const VIEWERS: &str = include_str!("../../papers/ows-viewers.toml");
 
 /// Settings of the reproduction.
 #[derive(Clone, Debug)]
@@ -64,6 +68,9 @@ pub struct Settings {
     /// relative to its mean capacity. Live viewings use the tiles unchanged. With several loads, the gain at each is
     /// measured instead of everything at one (simulator only).
     pub loads: Vec<f64>,
+    /// Numbers of viewers who watch at the same time, at most [`MOST_VIEWERS`]: how they share the radios is measured instead of everything
+    /// for one. With one load and the paper's radio conditions, in the simulator.
+    pub viewers: Vec<u32>,
     /// Networks in addition to the paper's radio conditions: names of scenarios, or files; simulator only.
     pub networks: Vec<String>,
     /// Parallel viewings; `None`: one per core.
@@ -118,6 +125,9 @@ pub enum OwsError {
     /// No load is given, or several for live viewings.
     #[error("give one load; the simulator also takes several")]
     Loads,
+    /// Several viewers at the same time, live, at several loads or in added networks.
+    #[error("several viewers are for the simulator, with one load and no added networks")]
+    Viewers,
     /// The viewings are too short to be measured.
     #[error("{gops} GoPs; the first {STARTING} are not counted, so at least {} are needed", STARTING + 1)]
     Short {
@@ -154,6 +164,10 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Reproduced, Ow
     if settings.loads.is_empty() || settings.world == World::Emu && settings.loads.len() > 1 {
         return Err(OwsError::Loads);
     }
+    let one = settings.world == World::Sim && settings.loads.len() == 1 && settings.networks.is_empty();
+    if !settings.viewers.is_empty() && !one {
+        return Err(OwsError::Viewers);
+    }
     let at = |load: &f64| Ok((load.to_string(), clips(settings, *load)?));
     let loads = settings.loads.iter().map(at).collect::<Result<Vec<_>, OwsError>>()?;
     let audiences = match &settings.heads {
@@ -184,9 +198,10 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Reproduced, Ow
 
 /// The paper with the names of the clips and of the added networks filled in.
 fn paper(clips: &[Arc<Clip>], settings: &Settings) -> Result<Paper, OwsError> {
-    let mut paper = match settings.loads.len() {
-        1 => Paper::parse(PAPER, "scenarios/papers/ows.toml")?,
-        _ => Paper::parse(LOADS, "scenarios/papers/ows-load.toml")?,
+    let mut paper = match (settings.loads.len(), settings.viewers.is_empty()) {
+        (1, true) => Paper::parse(PAPER, "scenarios/papers/ows.toml")?,
+        (_, true) => Paper::parse(LOADS, "scenarios/papers/ows-load.toml")?,
+        (_, false) => Paper::parse(VIEWERS, "scenarios/papers/ows-viewers.toml")?,
     };
     let names = |of: &dyn Fn(&ClipInfo) -> bool| -> Vec<String> {
         clips.iter().filter(|clip| of(&clip.info)).map(|clip| clip.info.name.clone()).collect()
@@ -196,6 +211,7 @@ fn paper(clips: &[Arc<Clip>], settings: &Settings) -> Result<Paper, OwsError> {
         return Err(OwsError::SameName(twice.1.clone()));
     }
     paper.fill("load", "all", &settings.loads.iter().map(f64::to_string).collect::<Vec<_>>());
+    paper.fill("viewers", "all", &settings.viewers.iter().map(u32::to_string).collect::<Vec<_>>());
     paper.fill("clip", "first", &all[..1]);
     paper.fill("clip", "all", &all);
     paper.fill("clip", "moving", &names(&|info| info.moving));

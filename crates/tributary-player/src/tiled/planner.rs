@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use tributary_video::allocation::{
-    self, Allocation, Allocator, ArrivalOrder, Capacity, GopProblem, ProblemError, Settings, UnknownAllocator,
+    self, Allocation, Allocator, ArrivalOrder, Capacity, GopProblem, ProblemError, Settings, TileMenu,
+    UnknownAllocator,
 };
 use tributary_video::head::{HeadSample, HeadTrace, TraceError};
 use tributary_video::prediction::{
@@ -32,6 +33,8 @@ const NEXT_GOP_WEIGHT: f64 = 0.1;
 const LATE_RISK_DB: f64 = 0.05;
 /// Default plans per GoP: often enough to follow the head, rarely enough that most of a plan is sent before the next.
 const PLANS: u16 = 8;
+/// On one ordered stream, tiles arrive in the plan's order, over any transport.
+pub(super) const ARRIVAL: ArrivalOrder = ArrivalOrder::InOrder;
 /// How long an observed movement of the head is kept: longer than any prediction looks back, seconds.
 const MOVEMENT_KEPT_S: f64 = 5.0;
 
@@ -153,11 +156,8 @@ impl Planning {
         self.live.outlook(&self.planner.trace, playback_s, (self.clock, slot as usize), &crowd)
     }
 
-    /// The decision at one moment; `samples` are samples of the capacity in bytes.
-    ///
-    /// # Errors
-    /// The numbers are not a valid problem; a checked menu and samples of arrivals always are.
-    pub(super) fn plan(&self, moment: Moment<'_>, samples: &[f64]) -> Result<Allocation, ProblemError> {
+    /// The tiles at one moment: their menus, weights, and what is shown without more of them.
+    pub(super) fn tiles(&self, moment: Moment<'_>) -> Vec<TileMenu> {
         let Moment { playback_s, slot, menu, screen, have } = moment;
         let outlook = self.outlook(playback_s, slot);
         let last = self.clock.gops as u32 - 1;
@@ -174,9 +174,21 @@ impl Planning {
                 of.weight + UNPREDICTED_WEIGHT * self.sphere[tile] + NEXT_GOP_WEIGHT * later[tile].share;
             of.weight = weight / (1.0 + UNPREDICTED_WEIGHT + NEXT_GOP_WEIGHT);
         }
-        // On one ordered stream, tiles arrive in the plan's order, over any transport.
+        tiles
+    }
+
+    /// The decision at one moment; `samples` are samples of the capacity in bytes.
+    ///
+    /// # Errors
+    /// The numbers are not a valid problem; a checked menu and samples of arrivals always are.
+    pub(super) fn plan(&self, moment: Moment<'_>, samples: &[f64]) -> Result<Allocation, ProblemError> {
         let capacity = Capacity::from_paths(std::slice::from_ref(&samples.to_vec()))?;
-        let problem = GopProblem::new(tiles, capacity, ArrivalOrder::InOrder)?;
+        let problem = GopProblem::new(self.tiles(moment), capacity, ARRIVAL)?;
         Ok(self.planner.allocator.allocate(&problem))
+    }
+
+    /// The allocator of its plans.
+    pub(super) fn allocator(&self) -> &dyn Allocator {
+        &*self.planner.allocator
     }
 }

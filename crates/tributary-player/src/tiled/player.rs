@@ -8,12 +8,12 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 mod live;
-mod plans;
+pub(super) mod plans;
 
 use bytes::{Bytes, BytesMut};
 use thiserror::Error;
 use tributary_types::{Bitrate, Instant};
-use tributary_video::allocation::ProblemError;
+use tributary_video::allocation::{Allocation, ProblemError};
 use tributary_video::head::{HeadTrace, TraceError};
 use tributary_video::rd::RdTable;
 use tributary_video::sphere::Orientation;
@@ -161,6 +161,8 @@ pub struct Player {
     meter: Option<CapacityMeter>,
     guard: Guard,
     screen: Option<Screen>,
+    /// A slot whose first plan was decided together with other viewers', and the decision.
+    given: Option<(u32, Allocation)>,
     /// Number of the last plan of the present slot, from 0.
     revision: u16,
     /// Tiles of the present slot that are outstanding.
@@ -206,6 +208,7 @@ impl Player {
             meter: None,
             guard: Guard::new(Duration::from_secs(1)),
             screen: None,
+            given: None,
             revision: 0,
             outstanding: BTreeSet::new(),
             asked: BTreeSet::new(),
@@ -302,6 +305,22 @@ impl Player {
             }
         }
         Ok(())
+    }
+
+    /// Whether a slot's first plan is due that has not been decided.
+    pub(super) fn is_undecided(&self, now: Instant) -> bool {
+        let due = self.next_plan().filter(|next| next.at <= now && next.revision == 0);
+        due.is_some_and(|due| self.given.as_ref().is_none_or(|(slot, _)| *slot != due.slot))
+    }
+
+    /// The decision for the first plan of a slot, made together with other viewers'.
+    pub(super) fn give(&mut self, slot: u32, allocation: Allocation) {
+        self.given = Some((slot, allocation));
+    }
+
+    /// The measurements of its capacity, after the server has answered.
+    pub(super) fn meter(&self) -> Option<&CapacityMeter> {
+        self.meter.as_ref()
     }
 
     /// Where the head looks at `now`, for a head that is observed while the video plays. Replaces the planner's trace.

@@ -356,6 +356,15 @@ def allocate(
     both_ends: bool = False,
     exact: bool = False,
 ) -> Allocation: ...
+def allocate_together(
+    viewers: Iterable[dict[str, Any]],
+    *,
+    capacity: _Numbers | Iterable[_Numbers],
+    sharing: str = "sum",
+    allocator: str = "ows",
+    both_ends: bool = False,
+    exact: bool = False,
+) -> list[Allocation]: ...
 
 @final
 class Erasure:

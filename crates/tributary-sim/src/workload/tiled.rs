@@ -6,10 +6,12 @@
 //! loop is ours.
 
 mod client;
+mod group;
 mod pipe;
 mod server;
 
 pub use client::TiledClient;
+pub use group::Group;
 pub use server::TiledServer;
 
 use std::sync::Arc;
@@ -31,12 +33,12 @@ pub struct TiledSpec {
     pub from: Instant,
 }
 
-/// Client and server of a viewing.
+/// Client and server of a viewing; `group` are the viewers with whom it is planned.
 #[must_use]
-pub fn tiled(spec: TiledSpec) -> (TiledClient, TiledServer) {
+pub fn tiled(spec: TiledSpec, group: Group) -> (TiledClient, TiledServer) {
     let (up, down) = (Pipe::default(), Pipe::default());
     let table = spec.table.clone();
-    (TiledClient::new(spec, up.clone(), down.clone()), TiledServer::new(table, up, down))
+    (TiledClient::new(spec, group, (up.clone(), down.clone())), TiledServer::new(table, up, down))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::problem::{ArrivalOrder, Choice, GopProblem};
 use super::{Objective, TileChoice};
 
 /// Smaller distortions count as this one in means of decibels: 68 dB, not visible.
-const LEAST_MSE: f64 = 0.01;
+pub(super) const LEAST_MSE: f64 = 0.01;
 
 /// A message with its size and its effect.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -65,6 +65,7 @@ impl Elsewhere<'_> {
             allocator: UPDATED.to_owned(),
             concealment: Concealment::Freeze,
             assumed: Bitrate::from_bps((self.capacity * 4.0) as u64), // half of the capacity
+            group: None,
         };
         let shown = task.composed(&task.outcome(BEFORE)?.record);
         task.report(&shown.iter().map(|shown| shown.seen).collect::<Vec<_>>())

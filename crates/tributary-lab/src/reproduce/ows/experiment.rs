@@ -19,7 +19,7 @@ use super::curve::{self, Outlooks};
 use super::scene::{self, Scene};
 use super::variant;
 use super::viewing::{Task, UPDATED};
-use super::{OwsError, Settings, eyes, live};
+use super::{OwsError, Settings, eyes, group, live};
 use crate::reproduce::matrix::{Cell, CellError, failed};
 use crate::reproduce::runner::Experiment;
 use crate::reproduce::sample::{Metric, Sample};
@@ -28,7 +28,7 @@ use crate::store::key;
 use tributary_stream::viewing::ViewerConfig;
 
 /// The metrics.
-const METRICS: [Metric; 16] = [
+const METRICS: [Metric; 20] = [
     Metric::new("quality", "dB", "mean of the viewport's PSNR"),
     Metric::new("errors", "", "mean squared error in the viewport of each GoP"),
     Metric::new("gop_quality", "dB", "PSNR in the viewport of each GoP, at most 100"),
@@ -41,6 +41,10 @@ const METRICS: [Metric; 16] = [
         "time from a tile's coming into view until it is as good as the others; 0 if none came into view",
     ),
     Metric::new("budget", "MB", "mean capacity with which a GoP is planned first; simulator only"),
+    Metric::new("viewer_quality", "dB", "`quality` of each viewer, where there are several"),
+    Metric::new("viewer_late", "%", "`late` of each viewer"),
+    Metric::new("even_quality", "", "Jain's index of the viewers' `quality`"),
+    Metric::new("even_rate", "", "Jain's index of the viewers' `in_time`"),
     Metric::new("first_late", "%", "late share of the viewport in the first GoP"),
     Metric::new("connecting", "ms", "time from the first packet to the first request"),
     Metric::new("start_up", "RTT", "time to the first picture less one GoP; emulator only"),
@@ -61,6 +65,8 @@ pub(super) struct Viewings {
     loads: Vec<(String, Vec<Arc<Clip>>)>,
     /// Viewers of each clip, viewing by viewing.
     watched: Vec<Vec<Arc<Watched>>>,
+    /// Viewings in addition to the seeds', for other networks or other viewers at the same time.
+    further: usize,
     assumed: Bitrate,
     /// Networks that the user added.
     networks: Vec<Network>,
@@ -85,14 +91,15 @@ impl Viewings {
         audiences: &[Audience],
     ) -> Result<Self, OwsError> {
         let clips = &loads[0].1;
+        // Each added network shows another viewing, and so does each viewer.
+        let most = settings.viewers.iter().copied().max().unwrap_or(1) as usize;
+        let further = settings.networks.len().max(most).saturating_sub(1);
         let mut watched = Vec::new();
         for clip in clips {
             let grid = clip.table().layout().grid;
             let stages = audiences.iter().map(|audience| audience.before(grid, clip.gop_s()));
             let stages: Vec<Stage<'_>> = stages.collect::<Result<_, _>>()?;
-            // Each added network shows another viewing.
-            let viewings = settings.viewings + settings.networks.len().saturating_sub(1) as u32;
-            let all = (0..viewings).map(|viewing| {
+            let all = (0..settings.viewings + further as u32).map(|viewing| {
                 let first = match settings.world {
                     World::Sim => {
                         Rng::new(viewing.into()).child("first GoP").below(clip.info.gops as u64) as usize
@@ -119,7 +126,7 @@ impl Viewings {
             Ok::<Network, OwsError>(Network { scene, clips, assumed })
         };
         let networks = settings.networks.iter().map(network).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { loads, watched, assumed, networks, outlooks: Outlooks::default(), identity })
+        Ok(Self { loads, watched, further, assumed, networks, outlooks: Outlooks::default(), identity })
     }
 
     pub(super) fn clips(&self) -> &[Arc<Clip>] {
@@ -159,6 +166,7 @@ impl Viewings {
             allocator: String::new(),
             concealment: Concealment::Freeze,
             assumed: self.assumed,
+            group: None,
         }
     }
 
@@ -178,7 +186,7 @@ impl Viewings {
             let known: Vec<&str> = self.clips().iter().map(|clip| clip.info.name.as_str()).collect();
             cell.refused("clip", &format!("one of {}", known.join(", ")))
         })?;
-        let last = self.watched[clip].len() - self.networks.len().saturating_sub(1);
+        let last = self.watched[clip].len() - self.further;
         let viewing = usize::try_from(cell.seed - 1).ok().filter(|at| *at < last);
         let viewing = viewing.ok_or_else(|| failed(format!("no viewing {}", cell.seed)))?;
         let concealment = match cell.label("concealment") {
@@ -192,7 +200,12 @@ impl Viewings {
             let at_load = self.loads.iter().find(|(load, _)| load == cell.label("load"));
             task.clip = at_load.ok_or_else(|| cell.refused("load", "one of --load"))?.1[clip].clone();
         }
-        Ok(Task { transport, allocator, concealment, ..task })
+        let task = Task { transport, allocator, concealment, ..task };
+        if cell.label("viewers").is_empty() {
+            Ok(task)
+        } else {
+            group::gathered(task, cell, &self.watched[clip])
+        }
     }
 }
 

@@ -11,6 +11,7 @@ fn settings(directory: &tempfile::TempDir) -> Settings {
         viewings: 1,
         gops: 4,
         loads: vec![0.2], // keeps the simulation short
+        viewers: Vec::new(),
         networks: Vec::new(),
         jobs: None,
         resume: true,
@@ -105,6 +106,38 @@ fn several_loads_give_the_gain_at_each_and_the_same_again() {
     assert!(quality("0.1") >= quality("0.5"));
     let page = Page::new(&paper, &outcome);
     assert!(page.markdown().contains("| LoS | 0.5 |") && page.drawings().len() == 3);
+}
+
+#[test]
+fn several_viewers_share_the_radios_of_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let together = Settings { viewers: vec![1, 3], loads: vec![0.5], ..settings(&directory) };
+    let Reproduced { paper, outcome, .. } = run(&together, &mut |_, _| ()).unwrap();
+    let failed: Vec<_> = outcome.samples.iter().filter_map(|sample| sample.failure.as_ref()).collect();
+    assert!(failed.is_empty(), "{failed:?}");
+    let of = |viewers: &str, sharing: &str| {
+        let of = |s: &&crate::reproduce::Sample| {
+            s.labels["viewers"] == viewers && s.labels["sharing"] == sharing && s.labels["allocator"] == "ows"
+        };
+        outcome.samples.iter().filter(of).map(|s| &s.metrics).collect::<Vec<_>>()
+    };
+    // One viewer gets the same whether or not he plans for himself, over links of his own or not.
+    let alone = of("1", "alone");
+    for sharing in ["sum", "sum-db", "max-min"] {
+        for metrics in of("1", sharing) {
+            assert!(alone.contains(&metrics) && metrics["even_rate"] == [1.0], "{sharing}: {metrics:?}");
+        }
+        assert!(of("3", sharing).iter().all(|metrics| metrics["viewer_quality"].len() == 3));
+    }
+    // Together three have the bytes of one, and are measured in as many GoPs each.
+    let whole = |all: Vec<&std::collections::BTreeMap<String, Vec<f64>>>| all[0]["in_time"][0];
+    let (one, three) = (whole(of("1", "alone")), whole(of("3", "sum")));
+    assert!((0.8..1.25).contains(&(three / one)), "{three} MB for {one} MB");
+    assert_eq!(of("3", "sum")[0]["errors"].len(), 3 * of("1", "sum")[0]["errors"].len());
+    assert!(outcome.reproduction.claims.iter().all(|claim| claim.measured.is_some()));
+    assert!(Page::new(&paper, &outcome).markdown().contains("sum of errors (paper)"));
+    let live = Settings { world: World::Emu, ..together.clone() };
+    assert!(matches!(run(&live, &mut |_, _| ()), Err(OwsError::Viewers)));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use tributary_link::Direction::Down;
-use tributary_sim::run::TiledOutcome;
+use tributary_sim::run::{TiledOutcome, Viewers};
 use tributary_sim::workload::tiled::TiledSpec;
 use tributary_stream::tiled::{self, Planner, PlayerSettings, Screen, SlotRecord, TiledRecord};
 use tributary_types::{Bitrate, Instant, Rng};
@@ -16,9 +16,11 @@ use tributary_video::viewport::FieldOfView;
 use super::OwsError;
 use super::audience::Watched;
 use super::clip::Clip;
+use super::group::{self, Group};
 use super::motion::{self, STARTING};
 use super::scene::{self, Scene};
 use super::variant::{self, Budgets, FIX_UPDATED};
+use crate::reproduce::network::scaled;
 use crate::reproduce::sample::Sample;
 
 /// `ows` as in the product: each GoP is planned again while it is sent. Other allocators, except [`FIX_UPDATED`], plan a GoP once.
@@ -42,6 +44,8 @@ pub(super) struct Task {
     pub concealment: Concealment,
     /// The rate that is assumed until one has been measured.
     pub assumed: Bitrate,
+    /// The others who watch at the same time; `None`: nobody, and nothing is said of fairness.
+    pub group: Option<Group>,
 }
 
 /// The viewer's quality of one GoP.
@@ -71,8 +75,18 @@ pub(super) struct Shown {
 
 impl Task {
     pub fn run(&self) -> Result<Sample, OwsError> {
-        let record = self.viewed()?;
-        let shown = self.composed(&record);
+        let records = self.viewed()?;
+        if self.group.is_none() {
+            return self.sample(&records[0]);
+        }
+        let viewers = self.viewers();
+        let samples = viewers.iter().zip(&records).map(|(viewer, record)| viewer.sample(record));
+        Ok(group::joined(&samples.collect::<Result<Vec<_>, _>>()?))
+    }
+
+    /// One viewer's results.
+    fn sample(&self, record: &TiledRecord) -> Result<Sample, OwsError> {
+        let shown = self.composed(record);
         let errors: Vec<&[f64]> = shown.iter().map(|shown| shown.errors.as_slice()).collect();
         let to_quality_gops = motion::to_quality(&errors, &self.watched.views[..errors.len()]);
         let mut sample = self.report(&shown.iter().map(|shown| shown.seen).collect::<Vec<_>>())?;
@@ -118,25 +132,41 @@ impl Task {
 
     /// Runs the viewing. It starts `from` after the first packet, or when the connection is up, if that is later.
     pub fn outcome(&self, from: Duration) -> Result<TiledOutcome, OwsError> {
-        let clip = &self.clip;
+        Ok(self.outcomes(from)?.swap_remove(0))
+    }
+
+    /// The viewing of this viewer and then of the others, at the same time.
+    fn outcomes(&self, from: Duration) -> Result<Vec<TiledOutcome>, OwsError> {
         let scenario = self.scene.network(self.viewing, from + self.length());
         let settings = PlayerSettings::new(Some(self.seconds() as u32), self.assumed, plans(&self.allocator));
-        let table = Arc::new(clip.starting_at(self.watched.first));
-        let planner = self.planner(&self.allocator, from)?;
-        let spec = TiledSpec { table, settings, planner, from: Instant::ZERO + from };
-        Ok(scene::cell(&scenario, &self.transport)?.run_tiled(spec)?)
+        let table = Arc::new(self.clip.starting_at(self.watched.first));
+        let spec = |viewer: &Self| {
+            let planner = viewer.planner(&self.allocator, from)?;
+            Ok(TiledSpec { table: table.clone(), settings, planner, from: Instant::ZERO + from })
+        };
+        let specs = self.viewers().iter().map(spec).collect::<Result<Vec<_>, OwsError>>()?;
+        let share = self.group.as_ref().map_or_else(Viewers::default, |group| group.share);
+        let own = (1, if share.own_links { specs.len() as u64 } else { 1 });
+        Ok(scene::cell(&scaled(&scenario, own), &self.transport)?.run_viewers(specs, share)?)
+    }
+
+    /// This viewer, then the others.
+    fn viewers(&self) -> Vec<Self> {
+        let others = self.group.iter().flat_map(|group| &group.others);
+        let watched = std::iter::once(&self.watched).chain(others);
+        watched.map(|watched| Self { watched: watched.clone(), group: None, ..self.clone() }).collect()
     }
 
     /// The viewing, GoP by GoP.
     pub fn shown(&self) -> Result<Vec<Shown>, OwsError> {
-        Ok(self.composed(&self.viewed()?))
+        Ok(self.composed(&self.viewed()?[0]))
     }
 
-    /// The player's record of the viewing.
-    fn viewed(&self) -> Result<TiledRecord, OwsError> {
+    /// Every player's record of the viewing.
+    fn viewed(&self) -> Result<Vec<TiledRecord>, OwsError> {
         let within = self.scene.starts_within(self.length());
         let from = within.mul_f64(Rng::new(self.viewing as u64).child("start").uniform());
-        Ok(self.outcome(from)?.record)
+        Ok(self.outcomes(from)?.into_iter().map(|outcome| outcome.record).collect())
     }
 
     /// Length of all GoPs, seconds.

@@ -7,13 +7,16 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use tributary_types::Instant;
-use tributary_video::allocation::TileChoice;
+use tributary_types::{Bitrate, Instant};
+use tributary_video::allocation::{Allocator, TileChoice, TileMenu};
 use tributary_video::rd::RdTable;
 
 use super::{MENUS_AHEAD, PlayError, Player};
+use crate::capacity::CapacityMeter;
+use crate::tiled::guard::Guard;
 use crate::tiled::planner::Moment;
 use crate::tiled::record::{SlotRecord, SoundRecord};
+use crate::tiled::screen::Screen;
 use crate::tiled::wire::{MOST_ENTRIES, Plan, PlanEntry, SOUND, TiledMessage};
 
 /// With fewer capacity samples than this, the assumed rate is used in addition.
@@ -30,6 +33,22 @@ pub(super) struct Due {
     pub(super) at: Instant,
     pub(super) slot: u32,
     pub(super) revision: u16,
+}
+
+/// A slot that is about to be planned.
+pub(in crate::tiled) struct Upcoming<'a> {
+    /// When its plan is due.
+    pub(in crate::tiled) at: Instant,
+    pub(in crate::tiled) slot: u32,
+    /// The GoP's duration.
+    pub(in crate::tiled) gop: Duration,
+    pub(in crate::tiled) tiles: Vec<TileMenu>,
+    /// Time after the plan's arrival during which its tiles may begin.
+    pub(in crate::tiled) within: Duration,
+    /// The rate that is assumed before one has been measured.
+    pub(in crate::tiled) assumed: Bitrate,
+    /// The viewer's own allocator.
+    pub(in crate::tiled) allocator: &'a dyn Allocator,
 }
 
 /// Tiles of a slot that were already requested.
@@ -66,13 +85,13 @@ impl Player {
         let Due { slot, revision, .. } = due;
         self.revision = revision;
         if revision == 0 {
-            self.learn(slot);
+            (self.screen, self.guard) = self.learnt(slot);
             self.go_on(now, due);
         }
         let gop = self.gop_of(slot);
         // Only the time in which tiles may still begin counts.
-        let within = self.begin_within(now, slot);
-        let (samples, measured) = self.capacity(now, within);
+        let within = self.begin_within(now, slot, &self.guard);
+        let (samples, measured) = samples(self.meter.as_mut(), self.settings.assumed, (now, within));
         let begun = if revision == 0 { Begun::default() } else { self.begun(slot, &samples, within) };
         let (Some(menu), Some(planning), Some(screen)) =
             (menu_for(&self.menus, gop), &self.planning, &self.screen)
@@ -87,7 +106,8 @@ impl Player {
         // Tiles already being sent and the sound arrive first and use capacity.
         let first = begun.coming_bytes + f64::from(sound_bytes);
         let left: Vec<f64> = samples.iter().map(|bytes| (bytes - first).max(0.0)).collect();
-        let allocation = planning.plan(moment, &left)?;
+        let given = self.given.take().filter(|(of, _)| (*of, 0) == (slot, revision));
+        let allocation = given.map_or_else(|| planning.plan(moment, &left), |(_, given)| Ok(given))?;
         let mut entries = self.entries(&allocation.order, &begun);
         let mut record = match revision {
             0 => SlotRecord {
@@ -139,36 +159,37 @@ impl Player {
         known.or_else(offered)
     }
 
-    /// Updates the screen with the previous slot, of which everything but the last round trip is known. Updates
-    /// the guard interval with the lateness of the slot before that one, which is over.
-    fn learn(&mut self, slot: u32) {
+    /// The next slot before its first plan, if that is what is planned next.
+    pub(in crate::tiled) fn upcoming(&self, now: Instant) -> Option<Upcoming<'_>> {
+        let Due { at, slot, .. } = self.next_plan().filter(|due| due.revision == 0)?;
+        let (screen, guard) = self.learnt(slot);
+        let (menu, planning) = (menu_for(&self.menus, self.gop_of(slot))?, self.planning.as_ref()?);
+        let (playback_s, have) = (self.playback.position_s(now), &BTreeMap::new());
+        let tiles = planning.tiles(Moment { playback_s, slot, menu, screen: screen.as_ref()?, have });
+        let (assumed, gop) = (self.settings.assumed, self.gop());
+        let (within, allocator) = (self.begin_within(now, slot, &guard), planning.allocator());
+        Some(Upcoming { at, slot, gop, tiles, within, assumed, allocator })
+    }
+
+    /// The screen with the previous slot, of which everything but the last round trip is known, and the guard interval with the
+    /// lateness of the slot before that one, which is over.
+    fn learnt(&self, slot: u32) -> (Option<Screen>, Guard) {
+        let (mut screen, mut guard) = (self.screen.clone(), self.guard.clone());
         if let Some(before) = self.slots.last()
-            && let (Some(menu), Some(screen)) = (self.menus.get(&before.gop), &mut self.screen)
+            && let (Some(menu), Some(screen)) = (self.menus.get(&before.gop), &mut screen)
         {
             screen.show(menu.gop(0), |tile| before.in_time(tile as u16));
         }
         if let Some(over) = slot.checked_sub(2).and_then(|over| self.slots.get(over)) {
             let last = over.arrived.iter().map(|tile| tile.complete_ms).fold(over.deadline_ms, f64::max);
-            self.guard.slot_over(Duration::from_secs_f64((last - over.deadline_ms) / 1e3));
+            guard.slot_over(Duration::from_secs_f64((last - over.deadline_ms) / 1e3));
         }
+        (screen, guard)
     }
 
     /// Time after a plan's arrival during which tiles of the slot may begin.
-    fn begin_within(&self, now: Instant, slot: u32) -> Duration {
-        (self.deadline(slot) - self.rtt - self.guard.time()).saturating_since(now)
-    }
-
-    /// Samples of the bytes that arrive within that time, and the number of measured samples among them.
-    fn capacity(&mut self, now: Instant, within: Duration) -> (Vec<f64>, u32) {
-        let mut samples = self.meter.as_mut().map_or_else(Vec::new, |meter| meter.samples(now, within));
-        let measured = samples.len();
-        let assumed = self.settings.assumed.as_bps() as f64 / 8.0 * within.as_secs_f64();
-        match measured {
-            0 => samples.push(assumed),
-            few if few < LEAST_SAMPLES => samples.extend(ASSUMED.map(|share| share * assumed)),
-            _ => {}
-        }
-        (samples, measured as u32)
+    fn begin_within(&self, now: Instant, slot: u32, guard: &Guard) -> Duration {
+        (self.deadline(slot) - self.rtt - guard.time()).saturating_since(now)
     }
 
     /// Tiles of the present slot that have arrived, and those that are probably being sent.
@@ -220,7 +241,8 @@ impl Player {
         self.outstanding = entries.iter().map(|entry| (entry.tile, entry.quality)).collect();
         self.asked.extend(self.outstanding.iter().map(|(tile, quality)| (slot, *tile, *quality)));
         // A tile that begins later than one GoP after the first plan's arrival, less the guard interval, is late.
-        let within_us = u32::try_from(self.begin_within(now, slot).as_micros()).unwrap_or(u32::MAX);
+        let within = self.begin_within(now, slot, &self.guard);
+        let within_us = u32::try_from(within.as_micros()).unwrap_or(u32::MAX);
         self.out.push_back(TiledMessage::Plan(Plan { slot, gop, revision, within_us, entries }).encode());
         let busy = !self.outstanding.is_empty();
         let rtt = self.rtt;
@@ -232,6 +254,23 @@ impl Player {
             }
         }
     }
+}
+
+/// Samples of the bytes that arrive within a time from now, and the number of measured samples among them.
+pub(in crate::tiled) fn samples(
+    meter: Option<&mut CapacityMeter>,
+    assumed: Bitrate,
+    (now, within): (Instant, Duration),
+) -> (Vec<f64>, u32) {
+    let mut samples = meter.map_or_else(Vec::new, |meter| meter.samples(now, within));
+    let measured = samples.len();
+    let assumed = assumed.as_bps() as f64 / 8.0 * within.as_secs_f64();
+    match measured {
+        0 => samples.push(assumed),
+        few if few < LEAST_SAMPLES => samples.extend(ASSUMED.map(|share| share * assumed)),
+        _ => {}
+    }
+    (samples, measured as u32)
 }
 
 /// The menu of a GoP, or a substitute if it has not arrived.

@@ -7,19 +7,22 @@ use bytes::Bytes;
 use tributary_player::tiled::{End, PlayError, Player, TiledRecord};
 use tributary_types::Instant;
 
-use super::{Pipe, TiledSpec};
+use super::group::Member;
+use super::{Group, Pipe, TiledSpec};
 use crate::transport::{Application, Notice, StreamKey, Transport};
 
 enum State {
     /// The connection is not up, or the start is not due yet.
     Waiting(Box<TiledSpec>),
-    Playing(Box<Player>),
+    Playing(Member),
     Over(Box<TiledRecord>),
 }
 
 /// The client of a viewing.
 pub struct TiledClient {
     state: State,
+    /// The viewers with whom it is planned.
+    group: Group,
     /// When the start was requested; `None` before the connection is up.
     started: Option<Instant>,
     error: Option<String>,
@@ -37,9 +40,10 @@ impl fmt::Debug for TiledClient {
 }
 
 impl TiledClient {
-    pub(super) fn new(spec: TiledSpec, up: Pipe, down: Pipe) -> Self {
+    pub(super) fn new(spec: TiledSpec, group: Group, (up, down): (Pipe, Pipe)) -> Self {
         let (plans, unsent) = Default::default();
-        Self { state: State::Waiting(Box::new(spec)), started: None, error: None, plans, unsent, up, down }
+        let state = State::Waiting(Box::new(spec));
+        Self { state, group, started: None, error: None, plans, unsent, up, down }
     }
 
     /// When the start was requested; `None` if the connection never came up.
@@ -56,7 +60,7 @@ impl TiledClient {
         match (&self.error, &self.state) {
             (Some(error), _) => Err(error.clone()),
             (None, State::Over(record)) => Ok(TiledRecord::clone(record)),
-            (None, State::Playing(player)) => Ok(player.record(End::TimedOut)),
+            (None, State::Playing(player)) => Ok(player.borrow().record(End::TimedOut)),
             (None, State::Waiting(_)) => Ok(TiledRecord { end: End::TimedOut, ..TiledRecord::default() }),
         }
     }
@@ -66,9 +70,10 @@ impl TiledClient {
             let state = std::mem::replace(&mut self.state, State::Over(Box::default()));
             self.state = match state {
                 State::Waiting(spec) => {
-                    State::Playing(Box::new(Player::new(spec.settings, spec.planner, now)))
+                    State::Playing(self.group.add(Player::new(spec.settings, spec.planner, now)))
                 }
-                State::Playing(mut player) if player.is_over(now) => {
+                State::Playing(player) if player.borrow().is_over(now) => {
+                    let mut player = player.borrow_mut();
                     player.finish();
                     self.unsent.extend(std::iter::from_fn(|| player.poll_transmit()));
                     State::Over(Box::new(player.record(End::Complete)))
@@ -76,11 +81,15 @@ impl TiledClient {
                 other => other,
             };
         }
-        if let State::Playing(player) = &mut self.state {
-            let planned = player.handle_timeout(now);
+        if let State::Playing(player) = &self.state {
+            let due = player.borrow().poll_timeout() <= now;
+            let decided = if due { self.group.plan(now) } else { Ok(()) };
+            let mut player = player.borrow_mut();
+            let planned = decided.and_then(|()| player.handle_timeout(now));
             self.unsent.extend(std::iter::from_fn(|| player.poll_transmit()));
             // Tiles are not decoded here.
             while player.poll_tile().is_some() {}
+            drop(player);
             self.give_up(planned);
         }
         self.write(now, transport);
@@ -106,9 +115,10 @@ impl TiledClient {
                 return;
             }
             let mut heard = Ok(());
-            let state = &mut self.state;
+            let state = &self.state;
             self.down.pop(count as usize, |bytes| {
-                if let (Ok(()), State::Playing(player)) = (&heard, &mut *state) {
+                if let (Ok(()), State::Playing(player)) = (&heard, state) {
+                    let mut player = player.borrow_mut();
                     heard = player.handle_bytes(now, &bytes);
                     while player.poll_tile().is_some() {}
                 }
@@ -146,7 +156,7 @@ impl Application for TiledClient {
     fn poll_timeout(&self) -> Option<Instant> {
         match &self.state {
             State::Waiting(_) => self.started,
-            State::Playing(player) => Some(player.poll_timeout()),
+            State::Playing(player) => Some(player.borrow().poll_timeout()),
             State::Over(_) => None,
         }
     }

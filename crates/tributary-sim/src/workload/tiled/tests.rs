@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tributary_link::{Scenario, WorkloadSpec};
 use tributary_player::tiled::{End, Planner, PlayerSettings, SlotRecord, allocator};
 use tributary_types::{Bitrate, Instant};
+use tributary_video::allocation::Sharing;
 use tributary_video::head::{HeadSample, HeadTrace};
 use tributary_video::projection::Projection;
 use tributary_video::rd::{Concealment, RdTable, TableLayout, TileCells};
@@ -14,7 +15,7 @@ use tributary_video::tiles::TileGrid;
 use tributary_video::viewport::FieldOfView;
 
 use super::*;
-use crate::run::{SimRun, TiledOutcome, TransportName};
+use crate::run::{SimRun, TiledOutcome, TransportName, Viewers};
 
 const TILES: usize = 8;
 
@@ -26,8 +27,8 @@ fn table(sizes: [u64; 3]) -> Arc<RdTable> {
     Arc::new(RdTable::new(layout, vec![cells; 3 * TILES]).unwrap())
 }
 
-/// Six GoPs of half a second each. The start is requested at 0.3 s.
-fn watch(scene: &str, transport: &str, (name, plans): (&str, u16), sizes: [u64; 3]) -> TiledOutcome {
+/// A viewer of half-second GoPs, who requests the start at 0.3 s and looks in one direction.
+fn viewer((name, plans): (&str, u16), sizes: [u64; 3], seconds: u32) -> TiledSpec {
     let at = |time_s| HeadSample { time_s, orientation: Orientation::default() };
     let planner = Planner {
         allocator: allocator(name, plans, false).unwrap(),
@@ -36,13 +37,20 @@ fn watch(scene: &str, transport: &str, (name, plans): (&str, u16), sizes: [u64; 
         crowd: Vec::new(),
         concealment: Concealment::Freeze,
     };
+    let settings = PlayerSettings::new(Some(seconds), Bitrate::from_mbps(100), plans);
+    TiledSpec { table: table(sizes), settings, planner, from: Instant::from_millis(300) }
+}
+
+fn over(scene: &str, transport: &str, millis: u64) -> SimRun {
     let mut scenario = Scenario::builtin(scene).unwrap();
-    scenario.duration = Duration::from_millis(4000);
+    scenario.duration = Duration::from_millis(millis);
     let choice = TransportName::find(transport, None, &scenario.path_names()).unwrap();
-    let run = SimRun::new(&scenario, &choice, "cubic", &WorkloadSpec::Bulk { size: None });
-    let settings = PlayerSettings::new(Some(3), Bitrate::from_mbps(100), plans);
-    let from = Instant::from_millis(300);
-    run.run_tiled(TiledSpec { table: table(sizes), settings, planner, from }).unwrap()
+    SimRun::new(&scenario, &choice, "cubic", &WorkloadSpec::Bulk { size: None })
+}
+
+/// Six GoPs.
+fn watch(scene: &str, transport: &str, plans: (&str, u16), sizes: [u64; 3]) -> TiledOutcome {
+    over(scene, transport, 4000).run_tiled(viewer(plans, sizes, 3)).unwrap()
 }
 
 #[test]
@@ -73,6 +81,22 @@ fn too_much_is_cut_off_at_the_deadline_and_the_next_gop_is_not_delayed() {
     }
 }
 
+/// A viewing's event log is the same on every machine. A change of the player, of a session or of another model changes it.
+#[test]
+fn a_viewing_is_the_run_that_it_was() {
+    let found = GOLDEN.map(|(scene, transport, plans, _)| {
+        let outcome = watch(scene, transport, plans, [800_000, 300_000, 100_000]);
+        (scene, transport, plans, outcome.hash)
+    });
+    assert_eq!(found, GOLDEN, "hashes as they are now: {found:#x?}");
+}
+
+const GOLDEN: [(&str, &str, (&str, u16), u64); 3] = [
+    ("deep-fade", "fbdt", ("ows", 4), 0xfed0_2fb2_b768_474a),
+    ("mobility", "fbdt", ("ows-paper", 1), 0xb298_ce1c_57d8_ce41),
+    ("los", "mptcp", ("fix", 1), 0xc89d_abab_6a75_7139),
+];
+
 #[test]
 fn a_repeated_viewing_is_identical_and_plans_again_while_a_gop_is_sent() {
     let run = || watch("deep-fade", "fbdt", ("ows", 4), [800_000, 300_000, 100_000]);
@@ -80,4 +104,69 @@ fn a_repeated_viewing_is_identical_and_plans_again_while_a_gop_is_sent() {
     assert!(first.record.slots.iter().all(|slot| slot.plans > 1), "{:?}", first.record.slots);
     assert!(first.pushed.replaced > 0, "{:?}", first.pushed);
     assert_eq!(run(), first);
+}
+
+/// Sizes of which both radios carry about the middle ones, for one viewer.
+const SIZES: [u64; 3] = [800_000, 300_000, 100_000];
+
+fn rate(outcome: &TiledOutcome) -> f64 {
+    outcome.record.slots[2..].iter().map(|slot| slot.bytes_in_time() as f64).sum()
+}
+
+#[test]
+fn one_viewer_planned_by_the_server_is_the_viewing_that_it_was() {
+    for (transport, plans) in [("fbdt", ("ows", 1)), ("mptcp", ("ows-paper", 1)), ("fbdt", ("ows", 4))] {
+        let alone = watch("deep-fade", transport, plans, SIZES);
+        for (sharing, own_links) in [(Sharing::Sum, false), (Sharing::MaxMin, true)] {
+            let viewers = Viewers { own_links, sharing: Some(sharing) };
+            let run = over("deep-fade", transport, 4000);
+            let together = run.run_viewers(vec![viewer(plans, SIZES, 3)], viewers).unwrap();
+            assert_eq!(together, [alone.clone()], "{transport} {plans:?} {sharing:?}");
+        }
+    }
+}
+
+#[test]
+fn viewers_over_links_of_their_own_do_not_notice_each_other() {
+    let alone = watch("deep-fade", "fbdt", ("ows", 4), SIZES);
+    let run = |own_links| {
+        let specs = [(); 2].map(|()| viewer(("ows", 4), SIZES, 3)).into();
+        over("deep-fade", "fbdt", 4000).run_viewers(specs, Viewers { own_links, sharing: None }).unwrap()
+    };
+    assert_eq!(run(true)[0].record, alone.record);
+    let shared = run(false);
+    assert!(shared.iter().all(|outcome| rate(outcome) < 0.8 * rate(&alone)), "of {}", rate(&alone));
+    assert!(shared.iter().map(rate).sum::<f64>() > 0.8 * rate(&alone));
+}
+
+#[test]
+fn identical_viewers_get_equal_quality_for_themselves_and_together() {
+    let objectives = [None, Some(Sharing::Sum), Some(Sharing::SumDb), Some(Sharing::MaxMin)];
+    for (sharing, transport) in objectives.into_iter().flat_map(|s| ["fbdt", "mptcp"].map(|t| (s, t))) {
+        let specs = (0..4).map(|_| viewer(("ows", 1), SIZES.map(|bytes| bytes / 4), 6)).collect();
+        let viewers = Viewers { own_links: false, sharing };
+        let all = over("los", transport, 7000).run_viewers(specs, viewers).unwrap();
+        let rates: Vec<f64> = all.iter().map(rate).collect();
+        let mean = rates.iter().sum::<f64>() / 4.0;
+        let apart = rates.iter().map(|rate| (rate / mean - 1.0).abs()).fold(0.0, f64::max);
+        assert!(apart < 0.15, "{transport} {sharing:?}: {rates:?}");
+    }
+}
+
+#[test]
+fn a_viewer_who_leaves_frees_his_share() {
+    for sharing in [None, Some(Sharing::Sum), Some(Sharing::MaxMin)] {
+        let specs =
+            [3, 3, 3, 12].map(|seconds| viewer(("ows", 1), SIZES.map(|bytes| bytes * 2), seconds)).into();
+        let viewers = Viewers { own_links: false, sharing };
+        let all = over("los", "fbdt", 13_500).run_viewers(specs, viewers).unwrap();
+        let lengths: Vec<usize> = all.iter().map(|outcome| outcome.record.slots.len()).collect();
+        assert_eq!(lengths, [6, 6, 6, 24], "{sharing:?}");
+        let slots = &all[3].record.slots;
+        let mean = |slots: &[SlotRecord]| {
+            slots.iter().map(|slot| slot.bytes_in_time() as f64).sum::<f64>() / slots.len() as f64
+        };
+        let (with, without) = (mean(&slots[2..6]), mean(&slots[16..]));
+        assert!(without > 2.0 * with, "{sharing:?}: {with} and {without} bytes of a GoP");
+    }
 }
