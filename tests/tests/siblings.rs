@@ -57,7 +57,7 @@ async fn busy(listener: &mut Listener, common: &Common) -> (Session, Session) {
     let server = listener.addresses()[0];
     let path = |local: &str| {
         let local = Local::Address(local.parse().unwrap());
-        PathConfig { local, server: server.into(), metered: false }
+        PathConfig { local, server: server.into(), metered: false, cap: None }
     };
     let config = ConnectConfig {
         paths: vec![path("127.0.0.1"), path("127.0.0.2")],

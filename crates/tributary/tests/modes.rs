@@ -1,5 +1,6 @@
 //! Modes of flows as an operator sets them: datagrams alone, and key frames first over a path that is too slow.
 
+#[expect(dead_code, reason = "these programs are only started")]
 #[path = "common/program.rs"]
 mod program;
 

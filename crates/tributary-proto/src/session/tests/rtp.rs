@@ -55,7 +55,8 @@ fn a_full_queue_drops_other_packets_for_key_frames_and_keeps_the_key_frames() {
     let now = Instant::from_millis(10);
     let flow = session.open_flow(now, VIDEO()).unwrap();
     session.send.allow_stream(flow, 1 << 20);
-    let mut send = |nal, number| session.send_datagram(now, flow, &packet(nal, number, 1000), Ecn::NotCapable).unwrap();
+    let mut send =
+        |nal, number| session.send_datagram(now, flow, &packet(nal, number, 1000), Ecn::NotCapable).unwrap();
     // No rate is known: the queue holds 32 KiB of each kind.
     for number in 0..40 {
         assert_eq!(send(OTHER, number), Sent::Queued, "the newest replaces the oldest");
@@ -69,7 +70,8 @@ fn a_full_queue_drops_other_packets_for_key_frames_and_keeps_the_key_frames() {
     session.handle_room(ON, 1 << 20);
     let sent = order(&mut session, now);
     let kinds = |nal: u8| {
-        let of_kind = |segment: &Bytes| segment.chunks(2 + 1013).filter(|packet| packet[2 + 12] == nal).count();
+        let of_kind =
+            |segment: &Bytes| segment.chunks(2 + 1013).filter(|packet| packet[2 + 12] == nal).count();
         sent.iter().map(|(_, segment)| of_kind(segment)).sum::<usize>()
     };
     // 32 of the others fit, of which ten make room for the last key frames.

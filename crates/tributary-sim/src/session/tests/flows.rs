@@ -59,8 +59,8 @@ impl Application for Source {
         for datagram in (self.make)(self.calls) {
             let at = now.saturating_since(Instant::ZERO).as_nanos() as u64;
             let datagram = [&datagram[..], &at.to_be_bytes(), &self.calls.to_be_bytes()].concat();
-            let sent =
-                session_of(transport).change(|session| session.send_datagram(now, flow, &datagram, Ecn::NotCapable));
+            let sent = session_of(transport)
+                .change(|session| session.send_datagram(now, flow, &datagram, Ecn::NotCapable));
             sent.expect("a session").expect("the flow is open");
         }
         (self.calls, self.next) = (self.calls + 1, Some(next + self.every));
@@ -82,7 +82,8 @@ impl Application for Sink {
         let mut datagrams = Vec::new();
         while let Some(Ok(1..)) =
             session_of(transport).change(|session| session.recv_datagrams(stream(key), 64, &mut datagrams))
-        {}
+        {
+        }
         self.datagrams.extend(datagrams.into_iter().map(|datagram| (now, datagram)));
     }
 
@@ -148,7 +149,7 @@ fn redundant_datagrams_beside_bulk_wait_for_the_shorter_queue_only() {
 
 /// 30 frames of H.264 a second, every 30th a key frame of 60 packets, the others of 8: 2.4 Mbit/s.
 fn video(frame: u64) -> Vec<Vec<u8>> {
-    let (packets, nal) = if frame % 30 == 0 { (60, 0x65) } else { (8, 0x41) };
+    let (packets, nal) = if frame.is_multiple_of(30) { (60, 0x65) } else { (8, 0x41) };
     let time = (frame * 3000) as u32;
     let packet = |_| [&[0x80, 96, 0, 0][..], &time.to_be_bytes(), &[0, 0, 0, 7, nal], &[1; 1000]].concat();
     (0..packets).map(packet).collect()
@@ -157,9 +158,8 @@ fn video(frame: u64) -> Vec<Vec<u8>> {
 #[test]
 fn key_frames_pass_a_radio_that_is_too_slow_for_the_video() {
     let slow = LinkSpec::constant(Bitrate::from_bps(1_500_000));
-    let scenario = Scenario::new("slow")
-        .with_path(PathSpec::symmetric("lte", slow))
-        .with_rtt(Duration::from_millis(40));
+    let scenario =
+        Scenario::new("slow").with_path(PathSpec::symmetric("lte", slow)).with_rtt(Duration::from_millis(40));
     let share = |rtp| {
         let config = FlowConfig { rtp, priority: Some(5), ..FlowConfig::default() };
         let (datagrams, _) = played(&scenario, source(config, video, Duration::from_micros(33_333), false));

@@ -121,7 +121,7 @@ fn one_viewer_planned_by_the_server_is_the_viewing_that_it_was() {
             let viewers = Viewers { own_links, sharing: Some(sharing) };
             let run = over("deep-fade", transport, 4000);
             let together = run.run_viewers(vec![viewer(plans, SIZES, 3)], viewers).unwrap();
-            assert_eq!(together, [alone.clone()], "{transport} {plans:?} {sharing:?}");
+            assert_eq!(together, std::slice::from_ref(&alone), "{transport} {plans:?} {sharing:?}");
         }
     }
 }
