@@ -47,7 +47,7 @@ pub fn tun_frame(data: &[u8]) {
     assert_eq!(again, packets);
 }
 
-/// Any datagram of a flow of RTP is judged. One that belongs to a key frame is an RTP packet with payload; in H.264 and H.265 each is
+/// Any datagram of a flow of RTP is judged. One that belongs to a key frame is an RTP packet; in H.264 and H.265 each is
 /// judged by itself.
 ///
 /// Input: records of a command byte (bits 0 and 1 the format), a length byte, and a datagram.
@@ -56,7 +56,7 @@ pub fn rtp(data: &[u8]) {
     for (command, datagram) in records(data) {
         let at = usize::from(command & 3);
         let is_key = flows[at].observe(datagram);
-        assert!(!is_key || datagram.len() > 12 && datagram[0] >> 6 == 2);
+        assert!(!is_key || datagram.len() >= 12 && datagram[0] >> 6 == 2);
         if matches!(RtpFormat::ALL[at], RtpFormat::H264 | RtpFormat::H265) {
             assert_eq!(KeyFrames::new(RtpFormat::ALL[at]).observe(datagram), is_key);
         }

@@ -105,7 +105,7 @@ async fn after_a_blockage(rules: &[&str]) -> Duration {
             application.send(&[trial as u8; 50]).await.unwrap();
             assert_eq!(application.recv(&mut answer).await.unwrap(), 50);
             if blocked {
-                // real time: 5 ms over the second path alone; without a copy, the 30 ms after which a path counts as silent come first.
+                // real time: 5 ms over the second path alone; without a copy, the time comes first after which the datagram is late.
                 times.push(sent.elapsed());
             }
         }
@@ -120,9 +120,8 @@ async fn after_a_blockage(rules: &[&str]) -> Duration {
 async fn a_blocked_radio_delays_no_redundant_datagram() {
     in_time(async {
         let once = after_a_blockage(&[]).await;
-        assert!(once > Duration::from_millis(28), "{once:?}");
         let everywhere = after_a_blockage(&["game=7:redundant"]).await;
-        assert!(everywhere < Duration::from_millis(20), "{everywhere:?} instead of {once:?}");
+        assert!(everywhere * 3 < once * 2, "{everywhere:?} instead of {once:?}");
     })
     .await;
 }

@@ -166,11 +166,12 @@ pub(crate) struct ServeArguments {
   tributary connect --path auto --server 203.0.113.5:7000 --listen 127.0.0.1:8080 --shared-key shared.key
 
 What it logs: RUST_LOG=debug for every connection, RUST_LOG=error for failures only; default info.")]
+#[command(group = clap::ArgGroup::new("entrance").args(["listen", "socks", "udp"]).required(true).multiple(true))]
 pub(crate) struct ConnectArguments {
     #[command(flatten)]
     pub(crate) paths: PathArguments,
     /// Address for applications to connect to, and the name of the server's target; repeatable
-    #[arg(long, required_unless_present_any = ["socks", "udp"], value_name = "ADDRESS:PORT[=NAME]")]
+    #[arg(long, value_name = "ADDRESS:PORT[=NAME]")]
     pub(crate) listen: Vec<Entrance>,
     /// Address for applications that name their destination by SOCKS5 or HTTP CONNECT; repeatable
     ///

@@ -121,15 +121,18 @@ fn game(redundant: bool, bulk: bool) -> Source {
 
 #[test]
 fn a_blocked_radio_delays_no_redundant_datagram() {
-    let scenario = Scenario::builtin("blackout").unwrap();
+    let mut scenario = Scenario::builtin("blackout").unwrap();
+    // WiFi's way is longer, so a single copy goes over the radio that is blocked again and again.
+    let wifi = scenario.paths.iter_mut().find(|path| path.name == "wifi").unwrap();
+    wifi.down.delay = DelaySpec::fixed(Duration::from_millis(2));
     let longest = |redundant| {
         let (datagrams, _) = played(&scenario, game(redundant, false));
         assert!(datagrams.len() > 890, "{} arrived", datagrams.len());
         datagrams.iter().map(|(delay, _)| *delay).max().unwrap()
     };
     let (once, everywhere) = (longest(false), longest(true));
-    // One way takes 2.5 ms over the radio that works.
-    assert!(everywhere < Duration::from_millis(4), "{everywhere:?}");
+    // One way takes 4.5 ms over WiFi.
+    assert!(everywhere < Duration::from_millis(6), "{everywhere:?}");
     assert!(once > Duration::from_millis(25), "without copies {once:?}");
 }
 
