@@ -365,7 +365,7 @@ impl Subflow {
             delivery_rate: Bitrate::from_bps(info.delivery_rate.saturating_mul(8)),
             app_limited: info.app_limited,
             mss: info.snd_mss,
-            acked: info.bytes_acked,
+            delivered: u64::from(info.delivered),
             heard_at: now - info.last_ack_recv,
         });
         if self.rule.target() != target {

@@ -40,8 +40,8 @@ pub struct TransportInfo {
     pub app_limited: bool,
     /// Largest segment, bytes.
     pub mss: u32,
-    /// Bytes that the peer's transport has acknowledged.
-    pub acked: u64,
+    /// Grows with what the peer's transport acknowledges, selectively too: segments in Linux, bytes in the simulator.
+    pub delivered: u64,
     /// When an acknowledgement last arrived.
     pub heard_at: Instant,
 }
@@ -113,7 +113,7 @@ impl Room {
             unsent: info.unsent,
             delivery_rate: measured.then_some(info.delivery_rate),
             mss: info.mss,
-            acked: info.acked,
+            delivered: info.delivered,
             heard_at: info.heard_at,
         }
     }

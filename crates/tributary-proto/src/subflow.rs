@@ -41,8 +41,8 @@ pub struct SubflowInfo {
     pub delivery_rate: Option<Bitrate>,
     /// Maximum segment size, bytes.
     pub mss: u32,
-    /// Bytes that the peer's transport has acknowledged.
-    pub acked: u64,
+    /// Grows with what the peer's transport acknowledges, selectively too.
+    pub delivered: u64,
     /// When an acknowledgement last arrived.
     pub heard_at: Instant,
 }
@@ -222,7 +222,7 @@ impl Subflow {
     }
 
     pub fn update(&mut self, info: SubflowInfo) {
-        if info.acked > self.info.acked {
+        if info.delivered != self.info.delivered {
             self.transported = self.transported.max(info.heard_at);
             // With coupled control a subflow may need seconds for one segment. What its transport delivers of it counts.
             if self.coupled {
@@ -386,6 +386,15 @@ impl Subflow {
         }
     }
 
+    /// When it falls silent if nothing more is acknowledged by the peer's session. While a segment is missing, the transport may
+    /// still deliver what is behind it. Then it is not silent before the transport's time-out: without new data, only that
+    /// would repair the loss of a retransmission.
+    pub fn silent_at(&self) -> Option<Instant> {
+        let (since, threshold) = (self.waiting_since()?, self.silence_threshold());
+        let delivering = (self.transported + threshold).min(since + self.retransmission_timeout());
+        Some((since + threshold).max(delivering))
+    }
+
     /// The transport's estimate without back-off, as in Linux (RFC 6298 with a least deviation of 200 ms).
     fn retransmission_timeout(&self) -> Duration {
         self.info.srtt + (self.info.rttvar * 4).max(LEAST_TIMEOUT)
@@ -398,7 +407,7 @@ impl Subflow {
     pub fn fresh_at(&self, alone: bool) -> Option<Instant> {
         let least =
             if self.coupled { FRESH_AFTER.max(self.retransmission_timeout() * 2) } else { FRESH_AFTER };
-        let at = self.waiting_since()? + least;
+        let at = self.silent_at()?.max(self.waiting_since()? + least);
         let queued = alone && self.info.srtt > FRESH_AFTER;
         Some(if queued { at.max(self.transported + self.info.srtt) } else { at })
     }
@@ -494,13 +503,30 @@ mod tests {
             let mut subflow = Subflow::new(SubflowId(0), PathId(0), at(0), false);
             subflow.sent(at(0), DataSeq(0), 16_384, at(20));
             let srtt = Duration::from_millis(srtt);
-            subflow.update(SubflowInfo { srtt, acked: 1448, heard_at: at(700), ..SubflowInfo::default() });
+            subflow.update(SubflowInfo { srtt, delivered: 1, heard_at: at(700), ..SubflowInfo::default() });
             subflow.fresh_at(alone)
         };
         // The transport delivered 700 ms after the segment was handed over; it delivers nothing for a round trip.
         assert_eq!(fresh_at(400, true), Some(at(1100)));
-        // Another path carries data, or there is no long queue.
-        assert_eq!(fresh_at(400, false), Some(at(100)));
-        assert_eq!(fresh_at(20, true), Some(at(100)));
+        // Another path carries data: when it is silent.
+        assert_eq!(fresh_at(400, false), Some(at(800)));
+        // There is no long queue: after the transport's time-out.
+        assert_eq!(fresh_at(20, true), Some(at(220)));
+    }
+
+    #[test]
+    fn a_subflow_is_not_silent_while_its_transport_delivers_behind_a_loss() {
+        let at = Instant::from_millis;
+        let mut subflow = Subflow::new(SubflowId(0), PathId(0), at(0), false);
+        subflow.sent(at(0), DataSeq(0), 16_384, at(20));
+        let srtt = Duration::from_millis(20);
+        let mut heard = |delivered, heard| {
+            subflow.update(SubflowInfo { srtt, delivered, heard_at: at(heard), ..SubflowInfo::default() });
+            subflow.silent_at()
+        };
+        assert_eq!(heard(0, 5), Some(at(40)), "acknowledgements of nothing new do not count");
+        assert_eq!(heard(1, 60), Some(at(100)));
+        assert_eq!(heard(1, 90), Some(at(100)));
+        assert_eq!(heard(2, 200), Some(at(220)), "at the latest with the transport's time-out");
     }
 }

@@ -65,7 +65,7 @@ const GOLDEN: [(&str, &str, &str, u64); 7] = [
     ("onoff", "wigig", "cubic", 0x90a5_4657_0293_ee77),
     ("onoff", "mptcp", "cubic", 0x3690_c4c8_a9a1_fcbe),
     ("onoff", "fbdt", "cubic", 0x9989_8a97_fc3b_e3c0),
-    ("onoff", "fbdt", "bbr", 0x6e88_6224_26c2_0ed9),
+    ("onoff", "fbdt", "bbr", 0xad17_466a_f05f_1ccc),
     ("loss-wigig", "wigig", "reno", 0x60bf_d71e_543f_d948),
     ("onoff", "quic:wigig", "quic-cubic", 0xaead_a311_4206_dc91),
     ("onoff", "mpquic", "cubic", 0xf3f3_2730_152c_1c07),

@@ -68,6 +68,8 @@ pub struct TcpInfo {
     pub pacing_rate: u64,
     /// Bytes acknowledged by the peer.
     pub bytes_acked: u64,
+    /// Segments that the peer has acknowledged, in order or selectively (Linux 4.18).
+    pub delivered: u32,
     /// Bytes received.
     pub bytes_received: u64,
     /// Bytes in the send queue that were never sent.
@@ -122,6 +124,7 @@ impl TcpInfo {
             total_retrans: w[23],
             pacing_rate: raw.rates[0],
             bytes_acked: raw.rates[2],
+            delivered: raw.delivered[0],
             bytes_received: raw.rates[3],
             notsent_bytes: raw.notsent_bytes,
             min_rtt: (raw.min_rtt != u32::MAX && raw.min_rtt != 0).then(|| micros(raw.min_rtt)),

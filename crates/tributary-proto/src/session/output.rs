@@ -87,7 +87,7 @@ impl Session {
         let subflows = self.subflows.values().flat_map(|s| {
             let silence = match s.silent {
                 true => s.fresh_at(alone).map(|at| at.max(s.last_refresh + FRESH_AFTER)),
-                false => s.waiting_since().map(|since| since + s.silence_threshold()),
+                false => s.silent_at(),
             };
             let alive = (s.last_heard + self.config.keep_alive).max(s.last_ping + self.config.keep_alive);
             [silence, Some(alive), s.listening.poll_timeout(&s.info), s.capped.poll_timeout()]

@@ -14,11 +14,11 @@ impl Session {
         let mut fell_silent = Vec::new();
         let mut wants_fresh = Vec::new();
         for subflow in self.subflows.values_mut().filter(|subflow| !subflow.silent) {
-            let Some(since) = subflow.waiting_since() else { continue };
-            let silence = now.saturating_since(since);
-            if silence >= subflow.silence_threshold() {
+            if let (Some(since), Some(at)) = (subflow.waiting_since(), subflow.silent_at())
+                && now >= at
+            {
                 subflow.fall_silent(now);
-                fell_silent.push((subflow.path, silence));
+                fell_silent.push((subflow.path, now.saturating_since(since)));
             }
         }
         let alone = self.are_all_silent();

@@ -153,7 +153,7 @@ impl Connection {
             delivery_rate: info.delivery_rate,
             app_limited: info.app_limited,
             mss: mss as u32,
-            acked: info.acked,
+            delivered: info.delivered,
             heard_at: info.heard_at,
         }))
     }

@@ -6,7 +6,7 @@ mod flows;
 use core::time::Duration;
 
 use tributary_cc as congestion;
-use tributary_link::{LinkSpec, Moment, PathSpec, RateSpec, Scenario};
+use tributary_link::{LinkSpec, LossSpec, Moment, PathSpec, RateSpec, Scenario};
 use tributary_proto::{liveness, scheduler};
 use tributary_types::{Bitrate, Rng};
 
@@ -140,6 +140,26 @@ fn blockages_of_a_tenth_of_a_second_cost_neither_rate_nor_copies_nor_silence() {
         assert!(share < 0.03, "{name}: {share:.3} of the bytes are sent twice");
         let silence = rig.longest_silence_from(2 * SECOND);
         assert!(silence < Duration::from_millis(40), "{name}: {silence:?}");
+    }
+}
+
+#[test]
+fn a_radio_with_losses_is_used_as_much_as_its_transport_can() {
+    let wifi = LinkSpec::constant(Bitrate::from_mbps(47));
+    let radio = LinkSpec { loss: LossSpec::Bernoulli(0.02), ..LinkSpec::constant(Bitrate::from_mbps(90)) };
+    let config = SessionConfig { congestion: "bbr".to_owned(), ..SessionConfig::default() };
+    for seed in 1..4 {
+        let scenario = Scenario::new("losses")
+            .with_path(PathSpec::symmetric("wifi", wifi.clone()))
+            .with_path(PathSpec { down: radio.clone(), ..PathSpec::symmetric("radio", wifi.clone()) })
+            .with_rtt(Duration::from_millis(20))
+            .with_seed(seed);
+        let rig = download(&scenario, &config, ENDLESS, 12);
+        // Payload that fits without the two links' losses: 134 Mbit/s.
+        let rate = rig.rate(2 * SECOND, 12 * SECOND);
+        assert!(rate > 118.0, "seed {seed}: {rate:.1} Mbit/s");
+        let silences = rig.transport::<SessionTransport>(rig.server).session().unwrap().stats().silences;
+        assert!(silences <= 1, "seed {seed}: {silences} silences");
     }
 }
 

@@ -64,8 +64,8 @@ pub struct TcpInfo {
     pub app_limited: bool,
     /// Payload bytes sent for the first time.
     pub sent: u64,
-    /// Bytes that the peer has acknowledged.
-    pub acked: u64,
+    /// Bytes that the peer has acknowledged, in order or selectively: `tcpi_delivered`, in bytes.
+    pub delivered: u64,
     /// When the last acknowledgement arrived: what Linux reports as the time since then, `tcpi_last_ack_recv`.
     pub heard_at: Instant,
     /// Payload bytes sent again.

@@ -245,7 +245,7 @@ impl Sender {
         info.unsent = self.unsent();
         (info.delivery_rate, info.app_limited) = self.rate.shown();
         info.sent = self.counts.sent;
-        info.acked = self.una - 1;
+        info.delivered = self.rate.delivered();
         info.heard_at = self.heard_at;
         info.retransmitted = self.counts.retransmitted;
         info.lost = self.board.lost_total();

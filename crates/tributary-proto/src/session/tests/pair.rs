@@ -360,7 +360,7 @@ impl Pair {
                     unsent: pipe.unsent_bytes as u64,
                     delivery_rate: (path.rate > Bitrate::ZERO).then_some(path.rate),
                     mss: 1448,
-                    acked: pipe.arrived,
+                    delivered: pipe.arrived,
                     heard_at: pipe.arrived_at,
                 },
             );

@@ -161,12 +161,12 @@ fn a_connection_that_is_stuck_is_replaced_and_one_on_a_slow_radio_is_not() {
 }
 
 #[test]
-fn a_coupled_subflow_with_two_segments_of_window_is_not_silent() {
+fn a_coupled_subflow_with_one_segment_of_window_is_not_silent() {
     let fresh = |coupled| {
         let config = Config { coupled, scheduler: "min-rtt".to_owned(), ..Config::default() };
         let mut pair = Pair::with(&config, &[(20, 25), (20, 25)]);
         pair.run(SECOND);
-        pair.paths.get_mut(&PathId(1)).unwrap().cwnd = 2 * 1448;
+        pair.paths.get_mut(&PathId(1)).unwrap().cwnd = 1448;
         let mut sender = Sender::new(&mut pair, 1, 64 * MIB);
         for _ in 0..5000 {
             sender.feed(&mut pair);
