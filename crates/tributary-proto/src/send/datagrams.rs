@@ -25,6 +25,8 @@ pub(crate) struct FlowQueue {
     pub begun: bool,
     /// Recognises key frames, if it is a flow of RTP.
     frames: Option<KeyFrames>,
+    /// Nothing was queued yet.
+    is_first: bool,
     keys: Lane,
     others: Lane,
 }
@@ -44,6 +46,7 @@ impl FlowQueue {
             stats: FlowStats::default(),
             begun: false,
             frames: config.rtp.map(KeyFrames::new),
+            is_first: true,
             keys: Lane::default(),
             others: Lane::default(),
         }
@@ -72,14 +75,14 @@ impl FlowQueue {
         self.treatment.priority.saturating_add(u8::from(!self.keys.is_empty()))
     }
 
-    /// The lane that is sent first.
-    fn next(&mut self) -> &mut Lane {
-        if self.keys.is_empty() { &mut self.others } else { &mut self.keys }
+    /// Whether key frames are next: not before the flow's first datagram, which can say what the flow is for.
+    fn is_key_next(&self) -> bool {
+        !self.keys.is_empty() && (self.stats.sent > 0 || self.others.is_empty())
     }
 
     /// Bytes of the first datagram, with its length; 0 if there is none.
     pub fn first(&self) -> usize {
-        if self.keys.is_empty() { self.others.first() } else { self.keys.first() }
+        if self.is_key_next() { self.keys.first() } else { self.others.first() }
     }
 
     /// Bytes that are sent after a key frame that is queued now.
@@ -94,20 +97,26 @@ impl FlowQueue {
 
     /// Adds a datagram; returns its bytes, with its length.
     pub fn push(&mut self, datagram: (&[u8], Ecn), is_key: bool, deadline: Instant) -> usize {
-        let lane = if is_key { &mut self.keys } else { &mut self.others };
+        let lane = if is_key && !self.is_first { &mut self.keys } else { &mut self.others };
+        self.is_first = false;
         lane.push(datagram, deadline)
     }
 
     /// Takes the first datagrams for a segment, at most `most` bytes unless the first one is longer. Returns them and the
     /// earliest deadline.
     pub fn take(&mut self, most: usize) -> Option<(Bytes, Instant)> {
-        let (segment, deadline, count) = self.next().take(most)?;
+        let lane = if self.is_key_next() { &mut self.keys } else { &mut self.others };
+        let (segment, deadline, count) = lane.take(most)?;
         self.stats.sent += count;
         Some((segment, deadline))
     }
 
-    /// Drops the first datagram to make room for another one; one of a key frame only `for_key`. Returns its bytes, 0 if there is none.
+    /// Drops the first datagram to make room for another one; one of a key frame only `for_key`, and none before the flow's first one
+    /// was sent. Returns its bytes, 0 if there is none.
     pub fn drop_first(&mut self, for_key: bool) -> usize {
+        if self.stats.sent == 0 {
+            return 0;
+        }
         match self.others.drop_first() {
             0 if for_key => self.keys.drop_first(),
             bytes => bytes,
@@ -151,9 +160,16 @@ mod tests {
         let push = |queue: &mut FlowQueue, n: u8, is_key: bool, deadline| {
             queue.push((&[n; 100], Ecn::NotCapable), is_key, at(deadline));
         };
+        // The flow's first datagram is neither overtaken nor dropped.
+        push(&mut queue, 7, true, 1000);
+        push(&mut queue, 10, true, 400);
+        assert_eq!((queue.drop_first(true), queue.first()), (0, 102));
+        assert_eq!(contents(queue.take(1 << 16).unwrap()), [7]);
         for n in 0..3 {
             push(&mut queue, n, false, 100);
-            push(&mut queue, 10 + n, true, 400);
+            if n > 0 {
+                push(&mut queue, 10 + n, true, 400);
+            }
         }
         assert_eq!((queue.priority(), queue.behind_keys(), queue.expires()), (base + 1, 306, Some(at(100))));
         assert_eq!(queue.drop_first(true), 102);
@@ -165,7 +181,7 @@ mod tests {
         assert_eq!(queue.drop_first(true), 102);
         assert_eq!(
             (queue.first(), queue.drop_first(true), queue.expires(), queue.stats.sent),
-            (0, 0, None, 3)
+            (0, 0, None, 4)
         );
     }
 
