@@ -1,7 +1,7 @@
 //! The datagrams of one flow that are queued and not numbered yet.
 //!
-//! A flow of RTP has two lanes: key frames, which are sent first and dropped last, and everything else. Other flows have the second one
-//! only. Not here: whether a datagram is queued ([`crate::flow`]), and the bytes of a lane (`lane.rs`).
+//! A flow's first datagram is sent first. A flow of RTP then has two lanes: key frames, which are sent first and dropped last, and
+//! everything else. Other flows have the second one only. Not here: whether a datagram is queued ([`crate::flow`]), and the bytes of a lane (`lane.rs`).
 
 mod lane;
 
@@ -25,8 +25,9 @@ pub(crate) struct FlowQueue {
     pub begun: bool,
     /// Recognises key frames, if it is a flow of RTP.
     frames: Option<KeyFrames>,
-    /// Nothing was queued yet.
-    is_first: bool,
+    /// The flow's first datagram, which can say what the flow is for, and whether there was one.
+    head: Lane,
+    has_head: bool,
     keys: Lane,
     others: Lane,
 }
@@ -46,7 +47,8 @@ impl FlowQueue {
             stats: FlowStats::default(),
             begun: false,
             frames: config.rtp.map(KeyFrames::new),
-            is_first: true,
+            head: Lane::default(),
+            has_head: false,
             keys: Lane::default(),
             others: Lane::default(),
         }
@@ -75,14 +77,10 @@ impl FlowQueue {
         self.treatment.priority.saturating_add(u8::from(!self.keys.is_empty()))
     }
 
-    /// Whether key frames are next: not before the flow's first datagram, which can say what the flow is for.
-    fn is_key_next(&self) -> bool {
-        !self.keys.is_empty() && (self.stats.sent > 0 || self.others.is_empty())
-    }
-
     /// Bytes of the first datagram, with its length; 0 if there is none.
     pub fn first(&self) -> usize {
-        if self.is_key_next() { self.keys.first() } else { self.others.first() }
+        let lanes = [&self.head, &self.keys, &self.others];
+        lanes.into_iter().find(|lane| !lane.is_empty()).map_or(0, Lane::first)
     }
 
     /// Bytes that are sent after a key frame that is queued now.
@@ -92,31 +90,31 @@ impl FlowQueue {
 
     /// When the first datagram of a lane has its deadline, whichever is sooner.
     pub fn expires(&self) -> Option<Instant> {
-        self.keys.expires().into_iter().chain(self.others.expires()).min()
+        [&self.head, &self.keys, &self.others].into_iter().filter_map(Lane::expires).min()
     }
 
     /// Adds a datagram; returns its bytes, with its length.
     pub fn push(&mut self, datagram: (&[u8], Ecn), is_key: bool, deadline: Instant) -> usize {
-        let lane = if is_key && !self.is_first { &mut self.keys } else { &mut self.others };
-        self.is_first = false;
+        let lane = match std::mem::replace(&mut self.has_head, true) {
+            false => &mut self.head,
+            true if is_key => &mut self.keys,
+            true => &mut self.others,
+        };
         lane.push(datagram, deadline)
     }
 
     /// Takes the first datagrams for a segment, at most `most` bytes unless the first one is longer. Returns them and the
     /// earliest deadline.
     pub fn take(&mut self, most: usize) -> Option<(Bytes, Instant)> {
-        let lane = if self.is_key_next() { &mut self.keys } else { &mut self.others };
-        let (segment, deadline, count) = lane.take(most)?;
+        let mut lanes = [&mut self.head, &mut self.keys, &mut self.others].into_iter();
+        let (segment, deadline, count) = lanes.find(|lane| !lane.is_empty())?.take(most)?;
         self.stats.sent += count;
         Some((segment, deadline))
     }
 
-    /// Drops the first datagram to make room for another one; one of a key frame only `for_key`, and none before the flow's first one
-    /// was sent. Returns its bytes, 0 if there is none.
+    /// Drops the first datagram to make room for another one; one of a key frame only `for_key`, never the
+    /// flow's head. Returns its bytes, 0 if there is none.
     pub fn drop_first(&mut self, for_key: bool) -> usize {
-        if self.stats.sent == 0 {
-            return 0;
-        }
         match self.others.drop_first() {
             0 if for_key => self.keys.drop_first(),
             bytes => bytes,
@@ -125,13 +123,14 @@ impl FlowQueue {
 
     /// Drops the first datagrams whose deadline has passed. Returns their number and bytes.
     pub fn expire(&mut self, now: Instant) -> (u32, usize) {
-        let (keys, others) = (self.keys.expire(now), self.others.expire(now));
-        let (count, bytes) = (keys.0 + others.0, keys.1 + others.1);
+        let expired = [&mut self.head, &mut self.keys, &mut self.others].map(|lane| lane.expire(now));
+        let (count, bytes) = expired.into_iter().fold((0, 0), |sum, lane| (sum.0 + lane.0, sum.1 + lane.1));
         self.stats.expired += u64::from(count);
         (count, bytes)
     }
 
     pub fn clear(&mut self) {
+        self.head = Lane::default();
         self.keys = Lane::default();
         self.others = Lane::default();
     }
@@ -161,9 +160,9 @@ mod tests {
             queue.push((&[n; 100], Ecn::NotCapable), is_key, at(deadline));
         };
         // The flow's first datagram is neither overtaken nor dropped.
-        push(&mut queue, 7, true, 1000);
+        push(&mut queue, 7, false, 1000);
         push(&mut queue, 10, true, 400);
-        assert_eq!((queue.drop_first(true), queue.first()), (0, 102));
+        assert_eq!((queue.drop_first(false), queue.first()), (0, 102));
         assert_eq!(contents(queue.take(1 << 16).unwrap()), [7]);
         for n in 0..3 {
             push(&mut queue, n, false, 100);
