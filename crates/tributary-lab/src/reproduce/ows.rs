@@ -13,6 +13,7 @@ mod curve;
 pub(crate) mod elsewhere;
 mod experiment;
 mod eyes;
+mod gathered;
 mod group;
 mod live;
 mod motion;

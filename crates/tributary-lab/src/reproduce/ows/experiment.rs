@@ -16,10 +16,11 @@ use tributary_video::rd::Concealment;
 use super::audience::{Audience, Stage, Watched};
 use super::clip::Clip;
 use super::curve::{self, Outlooks};
+use super::gathered::gathered;
 use super::scene::{self, Scene};
 use super::variant;
 use super::viewing::{Task, UPDATED};
-use super::{OwsError, Settings, eyes, group, live};
+use super::{OwsError, Settings, eyes, live};
 use crate::reproduce::matrix::{Cell, CellError, failed};
 use crate::reproduce::runner::Experiment;
 use crate::reproduce::sample::{Metric, Sample};
@@ -201,11 +202,7 @@ impl Viewings {
             task.clip = at_load.ok_or_else(|| cell.refused("load", "one of --load"))?.1[clip].clone();
         }
         let task = Task { transport, allocator, concealment, ..task };
-        if cell.label("viewers").is_empty() {
-            Ok(task)
-        } else {
-            group::gathered(task, cell, &self.watched[clip])
-        }
+        if cell.label("viewers").is_empty() { Ok(task) } else { gathered(task, cell, &self.watched[clip]) }
     }
 }
 
