@@ -7,6 +7,8 @@
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -81,6 +83,8 @@ pub(super) struct Sessions {
     /// The configured paths of the session that is open, and of those to come.
     paths: Arc<watch::Sender<Vec<PathConfig>>>,
     task: AbortHandle,
+    /// Somebody waits for the first session, and gives up if that fails for good.
+    starting: Arc<AtomicBool>,
     shown: Watch,
     log: Option<EventLog>,
     /// Rate-limited log of connections that were refused here or reset by the server.
@@ -119,9 +123,17 @@ impl Sessions {
         let patience = config.timeout;
         let shown = Watch::new(None);
         let (paths, wanted) = watch::channel(config.paths.clone());
-        let (log_of_keeper, shown_by_keeper) = (log.clone(), shown.clone());
-        let keeper =
-            Keeper { config, wanted, log: log_of_keeper, shown: shown_by_keeper, tell, hurry, was_up: false };
+        let starting = Arc::new(AtomicBool::new(true));
+        let keeper = Keeper {
+            config,
+            wanted,
+            log: log.clone(),
+            starting: starting.clone(),
+            shown: shown.clone(),
+            tell,
+            hurry,
+            was_up: false,
+        };
         Self {
             link,
             waiting,
@@ -129,6 +141,7 @@ impl Sessions {
             patience,
             paths: Arc::new(paths),
             task: tokio::spawn(keeper.run()).abort_handle(),
+            starting,
             shown,
             log,
             refusals: RateLimited::default(),
@@ -145,11 +158,15 @@ impl Sessions {
             Link::Down { reason, .. } => reason.as_deref().is_some_and(ConnectError::is_fatal),
         });
         let _ = tokio::time::timeout(within, done).await;
-        match &*self.link.borrow() {
+        let link = self.link.borrow();
+        if let Link::Down { reason: Some(reason), .. } = &*link
+            && reason.is_fatal()
+        {
+            return Err(Missing::Fatal(reason.clone()));
+        }
+        self.starting.store(false, Relaxed);
+        match &*link {
             Link::Up(_) => Ok(()),
-            Link::Down { reason: Some(reason), .. } if reason.is_fatal() => {
-                Err(Missing::Fatal(reason.clone()))
-            }
             Link::Down { said, .. } if said.is_empty() => Err(Missing::Down("no answer".to_owned())),
             Link::Down { said, .. } => Err(Missing::Down(said.clone())),
         }
@@ -333,6 +350,7 @@ struct Keeper {
     config: ConnectConfig,
     wanted: Wanted,
     log: Option<EventLog>,
+    starting: Arc<AtomicBool>,
     shown: Watch,
     tell: watch::Sender<Link>,
     hurry: watch::Receiver<usize>,
@@ -372,12 +390,12 @@ impl Keeper {
                     }
                 }
                 Err(error) => {
-                    // The paths' log leaves out what no further attempt mends. A program that is starting ends with it before the pause
-                    // is over; another one goes on, and says so.
+                    // The paths' log leaves out what no further attempt mends. A program that is starting ends with it; another one
+                    // goes on, and says so.
                     let (said, is_fatal) = (error.to_string(), error.is_fatal());
                     self.down(Some(Arc::new(error)), said.clone());
                     self.pause(wait).await;
-                    if is_fatal {
+                    if is_fatal && !self.starting.load(Relaxed) {
                         tracing::warn!("{said}; it is tried again");
                     }
                     wait = (wait * 2).min(AGAIN.1);

@@ -135,7 +135,16 @@ fn without_subflow() -> (Session, Sessions, tokio::sync::mpsc::UnboundedReceiver
     let shown = Watch::new(None);
     let (paths, wanted) = watch::channel(Vec::new());
     let shown_by_keeper = shown.clone();
-    let mut keeper = Keeper { config, wanted, log: None, shown: shown_by_keeper, tell, hurry, was_up: true };
+    let mut keeper = Keeper {
+        config,
+        wanted,
+        log: None,
+        starting: Arc::default(),
+        shown: shown_by_keeper,
+        tell,
+        hurry,
+        was_up: true,
+    };
     let kept = session.clone();
     let task = tokio::spawn(async move { drop(keeper.until_doubt(&kept).await) }).abort_handle();
     let sessions = Sessions {
