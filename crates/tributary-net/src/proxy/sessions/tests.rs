@@ -148,6 +148,7 @@ fn without_subflow() -> (Session, Sessions, tokio::sync::mpsc::UnboundedReceiver
     let kept = session.clone();
     let task = tokio::spawn(async move { drop(keeper.until_doubt(&kept).await) }).abort_handle();
     let sessions = Sessions {
+        starting: Arc::default(),
         link,
         waiting,
         places: Shares::new(MOST_WAITING),
