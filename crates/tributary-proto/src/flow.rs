@@ -2,7 +2,8 @@
 //!
 //! A flow is a stream whose segments hold whole datagrams. This module decides: what kind of traffic it is
 //! ([`Classifier`]), and from that its form, priority and lifetime ([`Treatment`]); whether a datagram is queued, marked or
-//! dropped (`Gate`); which RTP packets are of key frames ([`KeyFrames`]). Not here: the queue itself (`send/datagrams.rs`) and delivery (`receive/datagrams.rs`).
+//! dropped (`Gate`); which RTP packets are of key frames ([`KeyFrames`]). Not here: the queue itself (`send/datagrams.rs`) and
+//! delivery (`receive/datagrams.rs`).
 
 mod classifier;
 mod gate;

@@ -1,7 +1,8 @@
 //! The datagrams of one flow that are queued and not numbered yet.
 //!
-//! A flow's first datagram is sent first. A flow of RTP then has two lanes: key frames, which are sent first and dropped last, and
-//! everything else. Other flows have the second one only. Not here: whether a datagram is queued ([`crate::flow`]), and the bytes of a lane (`lane.rs`).
+//! A flow has three lanes, sent in this order: its first datagram, which can say what the flow is for; in a flow of RTP the packets of
+//! key frames, which are dropped last; and everything else. Not here: whether a datagram is queued ([`crate::flow`]), and the bytes of a
+//! lane (`lane.rs`).
 
 mod lane;
 
@@ -25,12 +26,15 @@ pub(crate) struct FlowQueue {
     pub begun: bool,
     /// Recognises key frames, if it is a flow of RTP.
     frames: Option<KeyFrames>,
-    /// The flow's first datagram, which can say what the flow is for, and whether there was one.
-    head: Lane,
+    /// Whether the flow's first datagram has been queued.
     has_head: bool,
-    keys: Lane,
-    others: Lane,
+    /// By [`HEAD`], [`KEYS`] and [`OTHERS`].
+    lanes: [Lane; 3],
 }
+
+const HEAD: usize = 0;
+const KEYS: usize = 1;
+const OTHERS: usize = 2;
 
 impl FlowQueue {
     /// Bytes that a datagram takes besides its own, at most.
@@ -47,10 +51,8 @@ impl FlowQueue {
             stats: FlowStats::default(),
             begun: false,
             frames: config.rtp.map(KeyFrames::new),
-            head: Lane::default(),
             has_head: false,
-            keys: Lane::default(),
-            others: Lane::default(),
+            lanes: Default::default(),
         }
     }
 
@@ -74,65 +76,62 @@ impl FlowQueue {
 
     /// Its priority now: that of its treatment, or the next higher one while key frames wait.
     pub fn priority(&self) -> u8 {
-        self.treatment.priority.saturating_add(u8::from(!self.keys.is_empty()))
+        self.treatment.priority.saturating_add(u8::from(!self.lanes[KEYS].is_empty()))
     }
 
     /// Bytes of the first datagram, with its length; 0 if there is none.
     pub fn first(&self) -> usize {
-        let lanes = [&self.head, &self.keys, &self.others];
-        lanes.into_iter().find(|lane| !lane.is_empty()).map_or(0, Lane::first)
+        self.lanes.iter().find(|lane| !lane.is_empty()).map_or(0, Lane::first)
     }
 
     /// Bytes that are sent after a key frame that is queued now.
     pub fn behind_keys(&self) -> usize {
-        self.others.bytes()
+        self.lanes[OTHERS].bytes()
     }
 
     /// When the first datagram of a lane has its deadline, whichever is sooner.
     pub fn expires(&self) -> Option<Instant> {
-        [&self.head, &self.keys, &self.others].into_iter().filter_map(Lane::expires).min()
+        self.lanes.iter().filter_map(Lane::expires).min()
     }
 
     /// Adds a datagram; returns its bytes, with its length.
     pub fn push(&mut self, datagram: (&[u8], Ecn), is_key: bool, deadline: Instant) -> usize {
         let lane = match std::mem::replace(&mut self.has_head, true) {
-            false => &mut self.head,
-            true if is_key => &mut self.keys,
-            true => &mut self.others,
+            false => HEAD,
+            true if is_key => KEYS,
+            true => OTHERS,
         };
-        lane.push(datagram, deadline)
+        self.lanes[lane].push(datagram, deadline)
     }
 
     /// Takes the first datagrams for a segment, at most `most` bytes unless the first one is longer. Returns them and the
     /// earliest deadline.
     pub fn take(&mut self, most: usize) -> Option<(Bytes, Instant)> {
-        let mut lanes = [&mut self.head, &mut self.keys, &mut self.others].into_iter();
-        let (segment, deadline, count) = lanes.find(|lane| !lane.is_empty())?.take(most)?;
+        let lane = self.lanes.iter_mut().find(|lane| !lane.is_empty())?;
+        let (segment, deadline, count) = lane.take(most)?;
         self.stats.sent += count;
         Some((segment, deadline))
     }
 
-    /// Drops the first datagram to make room for another one; one of a key frame only `for_key`, never the
-    /// flow's head. Returns its bytes, 0 if there is none.
+    /// Drops the oldest datagram to make room for another one: of key frames only `for_key` and if there is no other, and never the
+    /// flow's first. Returns its bytes, 0 if none was dropped.
     pub fn drop_first(&mut self, for_key: bool) -> usize {
-        match self.others.drop_first() {
-            0 if for_key => self.keys.drop_first(),
+        match self.lanes[OTHERS].drop_first() {
+            0 if for_key => self.lanes[KEYS].drop_first(),
             bytes => bytes,
         }
     }
 
     /// Drops the first datagrams whose deadline has passed. Returns their number and bytes.
     pub fn expire(&mut self, now: Instant) -> (u32, usize) {
-        let expired = [&mut self.head, &mut self.keys, &mut self.others].map(|lane| lane.expire(now));
-        let (count, bytes) = expired.into_iter().fold((0, 0), |sum, lane| (sum.0 + lane.0, sum.1 + lane.1));
+        let expired = self.lanes.iter_mut().map(|lane| lane.expire(now));
+        let (count, bytes) = expired.fold((0, 0), |sum, lane| (sum.0 + lane.0, sum.1 + lane.1));
         self.stats.expired += u64::from(count);
         (count, bytes)
     }
 
     pub fn clear(&mut self) {
-        self.head = Lane::default();
-        self.keys = Lane::default();
-        self.others = Lane::default();
+        self.lanes = Default::default();
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
     Allocation, Allocator, ArrivalOrder, Capacity, GopProblem, Objective, ProblemError, TileChoice, TileMenu,
 };
 
-/// Most decisions for one GoP. Later ones change the objective by less than a thousandth.
+/// Most decisions for one GoP.
 const ROUNDS: usize = 12;
 
 /// The objective by which viewers share a capacity.
