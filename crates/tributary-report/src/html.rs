@@ -212,12 +212,8 @@ impl HtmlReport {
 
     /// A warning above all numbers when the run's audit found it invalid.
     fn warning(&self, out: &mut String) {
-        if let Some(audit) = self.run.as_ref().and_then(|r| r.audit.as_ref()).filter(|a| !a.valid) {
-            let _ = writeln!(
-                out,
-                "<p class=\"warning\" role=\"alert\"><strong>This run is not valid.</strong> {}</p>",
-                markup(&audit.detail)
-            );
+        if let Some(warning) = self.run.as_ref().and_then(RunInfo::warning) {
+            let _ = writeln!(out, "<p class=\"warning\" role=\"alert\">{}</p>", markup(&warning));
         }
     }
 

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use tributary_cli::{Progress, output};
 use tributary_lab::demo::{self, Settings, TiledSettings};
 use tributary_link::Scenario;
+use tributary_report::schema::RunInfo;
 use tributary_stream::viewing;
 
 /// Possible directory of a sample video beside a checkout.
@@ -71,6 +72,7 @@ fn tiles(arguments: &DemoArguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     output::line(&viewing::table(&results).to_text())?;
+    warn(&outcome.run);
     for result in &results {
         output::line(&result.sentence())?;
     }
@@ -112,6 +114,7 @@ fn untiled(arguments: &DemoArguments) -> Result<ExitCode> {
         output::line(&json)?;
         eprintln!("report: {}", page.display());
     } else {
+        warn(&outcome.run);
         output::line(&format!(
             "{}\n{}\nreport: {}",
             outcome.table().to_text(),
@@ -133,9 +136,15 @@ fn imu(arguments: &DemoArguments, settings: &Settings) -> Result<ExitCode> {
         output::line(&json)?;
     } else {
         output::line(&outcome.table().to_text())?;
+        warn(&outcome.run);
     }
     eprintln!("report: {}", page.display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says that the numbers are not to be used, if the emulator was not exact.
+fn warn(run: &RunInfo) {
+    run.warning().into_iter().for_each(|warning| eprintln!("{warning}"));
 }
 
 /// The first file of a directory with this ending, if there is one.

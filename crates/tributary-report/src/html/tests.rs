@@ -50,7 +50,9 @@ fn the_page_stands_alone_and_holds_no_nan() {
     let page = page_of_evil();
     assert!(!page.contains("src=\"http") && !page.contains("href=") && !page.contains("url("));
     assert!(!page.contains("NaN") && !page.contains("=\"inf"), "a coordinate is broken");
-    assert!(page.contains("This run is not valid."));
+    assert!(page.contains("This run is not valid.") && page.contains("Run it again"));
+    let valid = RunInfo { audit: Some(Audit { valid: true, ..Audit::default() }), ..RunInfo::default() };
+    assert_eq!([valid.warning(), RunInfo::default().warning()], [None, None]);
     assert!(page.contains("data:image/png;base64,AP8=") && page.contains("data:video/mp4;base64,AP8="));
 }
 
