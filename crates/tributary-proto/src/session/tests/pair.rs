@@ -517,39 +517,44 @@ pub(crate) struct Sender {
     side: usize,
     at: u64,
     end: u64,
+    chunk: Bytes,
 }
 
 impl Sender {
     pub fn new(pair: &mut Pair, side: usize, length: u64) -> Self {
         let stream = pair.ends[side].open_stream(0).unwrap();
-        Self { stream, side, at: 0, end: length }
+        Self { stream, side, at: 0, end: length, chunk: Bytes::new() }
     }
 
     pub fn feed(&mut self, pair: &mut Pair) {
-        while self.at < self.end {
-            let mut chunk = payload(self.at, (self.end - self.at).min(64 << 10) as usize);
-            match pair.ends[self.side].write(self.stream, &mut chunk) {
-                Ok(taken) => self.at += taken as u64,
-                Err(_) => return,
-            }
-        }
-        if self.at == self.end {
+        let end = &mut pair.ends[self.side];
+        if self.at <= self.end && self.pour(end) {
             self.at += 1;
-            pair.ends[self.side].finish(self.stream).unwrap();
+            end.finish(self.stream).unwrap();
         }
     }
 
     /// As [`Self::feed`], for a stream that may have been stopped or reset.
     pub fn feed_open(&mut self, pair: &mut Pair) {
         let end = &mut pair.ends[self.side];
+        if self.pour(end) {
+            let _ = end.finish(self.stream);
+        }
+    }
+
+    /// Writes as room allows; whether everything was written. What a write leaves is kept, because making it again takes longer than
+    /// what is tested.
+    fn pour(&mut self, end: &mut Session) -> bool {
         while self.at < self.end {
-            let mut chunk = payload(self.at, (self.end - self.at).min(64 << 10) as usize);
-            match end.write(self.stream, &mut chunk) {
+            if self.chunk.is_empty() {
+                self.chunk = payload(self.at, (self.end - self.at).min(64 << 10) as usize);
+            }
+            match end.write(self.stream, &mut self.chunk) {
                 Ok(taken) => self.at += taken as u64,
-                Err(_) => return,
+                Err(_) => return false,
             }
         }
-        let _ = end.finish(self.stream);
+        true
     }
 
     pub fn written(&self) -> u64 {
