@@ -4,9 +4,11 @@ use super::check::combinations;
 use super::error::ReproduceError;
 use super::evaluate::{Bound, Measured, Measurements, labels_of, matches, measure};
 use super::expression::Expression;
+use super::matrix::Selection;
 use super::paper::{ClaimSpec, Paper, PaperValue, Take, Wanted};
-use super::sample::{Labels, filled};
+use super::sample::{Labels, Sample, filled};
 use crate::result::World;
+use std::collections::BTreeSet;
 use tributary_report::Claim;
 
 /// Judges every claim of a world. Claims about cells that were not planned are left out.
@@ -26,6 +28,19 @@ pub(super) fn claims(
         }
     }
     Ok(claims)
+}
+
+/// Checks that no claim about the chosen cells names several of them at once: before the runs, which may take hours.
+///
+/// # Errors
+/// [`ReproduceError::Ambiguous`], and as [`Paper::cells`].
+pub(super) fn check(paper: &Paper, chosen: &Selection) -> Result<(), ReproduceError> {
+    let planned: BTreeSet<Labels> = paper.cells(chosen)?.into_iter().map(|cell| cell.labels).collect();
+    let planned: Vec<Labels> = planned.into_iter().collect();
+    let samples: Vec<Sample> =
+        planned.iter().map(|labels| Sample { labels: labels.clone(), ..Sample::default() }).collect();
+    let measurements = Measurements { samples: &samples, subjects: &paper.subject, metrics: &[], pool: &[] };
+    claims(paper, chosen.world, &planned, measurements).map(drop)
 }
 
 struct Judge<'a> {

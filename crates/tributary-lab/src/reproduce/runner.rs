@@ -126,6 +126,7 @@ pub fn run(
     settings: &Settings,
     progress: Progress<'_>,
 ) -> Result<Outcome, ReproduceError> {
+    judge::check(paper, &settings.selection)?;
     let mut outcome = measure(paper, experiments, settings, progress)?;
     let (samples, metrics) = (&outcome.samples, &outcome.metrics);
     let measurements = Measurements { samples, subjects: &paper.subject, metrics, pool: &[] };

@@ -121,6 +121,39 @@ fn shipped_papers_name_only_what_experiments_measure() {
     );
 }
 
+#[test]
+fn no_claim_of_a_shipped_file_names_several_cells() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("papers");
+    let mut checked = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let file = file.unwrap().path();
+        let text = std::fs::read_to_string(&file).unwrap();
+        let paper = Paper { beside: file.parent().unwrap().into(), ..Paper::parse(&text, "a file").unwrap() };
+        for (world, quick) in [World::Sim, World::Emu].into_iter().flat_map(|w| [(w, false), (w, true)]) {
+            let chosen = Selection { world, quick, ..Selection::default() };
+            // A world that the paper has no runs in.
+            if paper.cells(&chosen).is_err() {
+                continue;
+            }
+            check(&paper, &chosen).unwrap_or_else(|error| panic!("{}, {world}: {error}", file.display()));
+            checked += 1;
+        }
+    }
+    assert!(checked > 40, "{checked}");
+}
+
+#[test]
+fn an_ambiguous_claim_is_refused_before_the_runs() {
+    let ambiguous = example().replace("[\"cubic\"]", "[\"cubic\", \"bbr\"]");
+    let paper = Paper::parse(&ambiguous, "example.toml").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let mut runs = 0;
+    let refused = run(&paper, &EXPERIMENTS, &settings(short(), directory.path()), &mut |_, _| runs += 1);
+    let refused = refused.unwrap_err();
+    assert!(matches!(refused, ReproduceError::Ambiguous { .. }), "{refused}");
+    assert_eq!(runs, 0);
+}
+
 /// The example file of the guide.
 fn example() -> String {
     let guide = include_str!("../../../../../docs/guide/reproductions.md");
