@@ -24,11 +24,19 @@ const CASES: &[(&str, Case)] = &[
 ];
 
 fn main() -> ExitCode {
-    run_cases(CASES, prepare, |case, small| case(small.path()))
+    run_cases(CASES, prepare, |case, small| case(small.0.path()))
 }
 
-/// A small disk of its own, which is gone with this program's namespaces.
-fn prepare() -> Result<TempDir, String> {
+/// A small disk. It is unmounted before its directory is removed, which would fail.
+struct Small(TempDir);
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+fn prepare() -> Result<Small, String> {
     tributary_emu::isolate().map_err(|error| error.to_string())?;
     let small = TempDir::new().map_err(|error| error.to_string())?;
     let mount = ["mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=64", "none", text(small.path())];
@@ -38,7 +46,7 @@ fn prepare() -> Result<TempDir, String> {
             return Err(format!("`{}` fails here", command.join(" ")));
         }
     }
-    Ok(small)
+    Ok(Small(small))
 }
 
 fn run(arguments: &[&str]) -> Output {
