@@ -6,6 +6,7 @@ mod finding;
 mod mask;
 mod project;
 mod rules;
+mod shared;
 mod tools;
 
 use std::time::Instant;
@@ -53,6 +54,13 @@ pub fn run(depth: Depth) -> Result<bool> {
             errors += 1;
             println!("error[{}]: {}", tool.name, tool.way_out);
         }
+    }
+    for difference in shared::differences(&project.root)? {
+        errors += 1;
+        println!(
+            "error[shared]: the Python package uses {difference}: change the feature `shared` of crates/tributary-python/Cargo.toml, \
+             or `make test` compiles most crates twice"
+        );
     }
     println!(
         "tidy: {} rules over {} files, {errors} errors, {warnings} warnings, {:.1} s",
