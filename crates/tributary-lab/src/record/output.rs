@@ -101,7 +101,7 @@ impl Output {
         Duration::from_secs(2).max(self.written / 50)
     }
 
-    /// Replaces the files; does nothing before the first slot is complete.
+    /// Replaces the files; does nothing before the first slot is complete. The scenario is the last one: where it is, its table is.
     ///
     /// # Errors
     /// [`OutputError`]; the files that were there before are unchanged.
@@ -109,7 +109,7 @@ impl Output {
         let notes = surroundings.notes();
         let Some(network) = recording.network(&self.name, &self.description, &notes) else { return Ok(()) };
         let table = table(recording, &surroundings.samples());
-        for (file, text) in [(self.scenario.clone(), network.to_toml()), (self.samples(), table)] {
+        for (file, text) in [(self.samples(), table), (self.scenario.clone(), network.to_toml())] {
             replace(&file, &text).map_err(|source| OutputError::Later {
                 file,
                 source,
