@@ -85,8 +85,9 @@ pub(crate) fn run(arguments: &AllArguments) -> Result<ExitCode> {
         eprintln!("{paper}, {} of {}", number + 1, names.len());
         let started = Instant::now();
         let done = one(paper, arguments, left);
-        if let Err(error) = &done {
-            eprintln!("{paper}: {error:#}");
+        match &done {
+            Ok(outcome) => _ = paper::tell_failures(outcome),
+            Err(error) => eprintln!("{paper}: {error:#}"),
         }
         lines.push(Line { paper, seconds: started.elapsed().as_secs_f64(), done });
     }

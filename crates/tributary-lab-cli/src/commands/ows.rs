@@ -1,6 +1,7 @@
 //! `tributary-lab reproduce ows`.
 
 use super::page::PageArguments;
+use super::paper;
 use super::report::{Form, Rendered, cache};
 use crate::cli::WorldArgument;
 use anyhow::{Context, Result, bail};
@@ -20,8 +21,8 @@ use tributary_video::head::Format;
 /// OWS: quality of tiled 360° video over WiFi and WiGig, by allocator and transport.
 ///
 /// A claim holds or fails when its whole interval is on one side of the bound; otherwise it is undecided. The exit
-/// code is 0 in each case. In the simulator the same tables and recordings give the same numbers on every machine.
-/// Finished viewings are kept in the report's directory, and a run that was stopped continues from them. With --world emu
+/// code is 0 in each case, and 1 when viewings gave no result. In the simulator the same tables and recordings give the
+/// same numbers on every machine. Finished viewings are kept in the report's directory, and a run that was stopped continues from them. With --world emu
 /// each viewing is played on real sockets through the emulator, at a hundredth of the paper's rates, and decoded; the same
 /// viewing is simulated beside it. Without --tiled the sizes and errors of tiles are synthetic (emulator: a rendered scene),
 /// without --heads the head movement is generated; every result says so.
@@ -105,10 +106,9 @@ pub(crate) fn run(arguments: &OwsArguments) -> Result<ExitCode> {
         tributary_emu::isolate()?;
     }
     output::directory(&arguments.out)?;
-    let (_, report) = measured(arguments, None)?;
+    let (outcome, report) = measured(arguments, None)?;
     let form = Form { json: arguments.json, markdown: arguments.markdown };
-    report.publish(&arguments.out, form, beside.as_ref())?;
-    Ok(ExitCode::SUCCESS)
+    paper::publish(&outcome, &report, (&arguments.out, form), beside.as_ref())
 }
 
 /// Makes the viewings that are missing, none after `limit`, judges the claims and writes the drawings.
