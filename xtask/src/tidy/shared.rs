@@ -7,20 +7,21 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// What `scripts/test` builds, and what `scripts/test-python` builds.
-const TESTS: [&str; 5] = [
-    "--workspace",
-    "--features",
-    "tributary-bpf/ebpf,tributary-tests/ebpf,tributary-python/module",
-    "--edges",
-    "normal,build,dev",
-];
-const PACKAGE: [&str; 6] =
-    ["--package", "tributary-python", "--features", "module,shared", "--edges", "normal,build"];
-
 /// Crates that the Python package uses with other features than the tests, each with both lists.
 pub fn differences(root: &Path) -> Result<Vec<String>> {
-    Ok(compare(&tree(root, &TESTS)?, &tree(root, &PACKAGE)?))
+    let features = |script: &str| -> Result<String> {
+        let text = std::fs::read_to_string(root.join(script)).with_context(|| script.to_owned())?;
+        features(&text).map(str::to_owned).with_context(|| format!("{script} has no --features"))
+    };
+    let (tests, package) = (features("scripts/test")?, features("scripts/test-python")?);
+    let tests = tree(root, &["--workspace", "--features", &tests, "--edges", "normal,build,dev"])?;
+    let package = ["--package", "tributary-python", "--features", &package, "--edges", "normal,build"];
+    Ok(compare(&tests, &tree(root, &package)?))
+}
+
+/// The features with which a script builds.
+fn features(script: &str) -> Option<&str> {
+    script.split_once("--features ")?.1.split([' ', ')', '\n']).next()
 }
 
 fn tree(root: &Path, selected: &[&str]) -> Result<String> {
@@ -55,6 +56,13 @@ fn compare(tests: &str, package: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_scripts_features_are_found() {
+        assert_eq!(features("cargo --features a/b,c)\n"), Some("a/b,c"));
+        assert_eq!(features("maturin --features a --locked"), Some("a"));
+        assert_eq!(features("cargo build"), None);
+    }
 
     #[test]
     fn other_features_are_named() {

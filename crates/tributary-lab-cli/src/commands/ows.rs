@@ -22,10 +22,10 @@ use tributary_video::head::Format;
 ///
 /// A claim holds or fails when its whole interval is on one side of the bound; otherwise it is undecided. The exit
 /// code is 0 in each case, and 1 when viewings gave no result. In the simulator the same tables and recordings give the
-/// same numbers on every machine. Finished viewings are kept in the report's directory, and a run that was stopped continues from them. With --world emu
-/// each viewing is played on real sockets through the emulator, at a hundredth of the paper's rates, and decoded; the same
-/// viewing is simulated beside it. Without --tiled the sizes and errors of tiles are synthetic (emulator: a rendered scene),
-/// without --heads the head movement is generated; every result says so.
+/// same numbers on every machine. Finished viewings are kept in the report's directory, and a run that was stopped
+/// continues from them. With --world emu each viewing is played on real sockets through the emulator, at a hundredth of
+/// the paper's rates, and decoded; the same viewing is simulated beside it. Without --tiled the sizes and errors of tiles
+/// are synthetic (emulator: a rendered scene), without --heads the head movement is generated; every result says so.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   tributary-lab reproduce ows --quick

@@ -11,7 +11,7 @@ use tributary_report::tables_file::{self, PageText};
 #[derive(Debug, Args)]
 pub(crate) struct PageArguments {
     /// Also write the tables into the file of tables beside this page: --page docs/reproductions/ows.md
-    /// writes docs/reproductions/ows.tables.md
+    /// writes docs/reproductions/ows.tables.md. Papers' tables are not written when runs gave no result
     #[arg(long, value_name = "PAGE.md")]
     pub(crate) page: Option<PathBuf>,
     /// Heading of this run in that file, by default the name of the report; a part of the same name is replaced,

@@ -35,7 +35,8 @@ pub(super) fn measured(paper: &Paper, settings: &Settings) -> Result<(Outcome, R
     Ok((outcome, report))
 }
 
-/// Publishes the report. If runs gave no result, says how many and why the first, leaves the documentation as it is, and returns 1.
+/// Publishes the report. Returns 1 if runs gave no result; their number and the first one's reason are printed, and no tables are
+/// written beside a page.
 pub(super) fn publish(
     outcome: &Outcome,
     report: &Rendered,
@@ -43,11 +44,14 @@ pub(super) fn publish(
     beside: Option<&TablesBeside>,
 ) -> Result<ExitCode> {
     let failures = tell_failures(outcome);
+    if failures && beside.is_some() {
+        eprintln!("the tables of --page are left as they were");
+    }
     report.publish(directory, form, beside.filter(|_| !failures))?;
     Ok(ExitCode::from(u8::from(failures)))
 }
 
-/// Says how many runs gave no result, and why the first of them. Returns whether there were any.
+/// Prints how many runs gave no result, and the first one's reason. Returns whether there were any.
 pub(super) fn tell_failures(outcome: &Outcome) -> bool {
     let text = failures(&outcome.samples);
     if let Some(text) = &text {

@@ -101,7 +101,8 @@ impl Output {
         Duration::from_secs(2).max(self.written / 50)
     }
 
-    /// Replaces the files; does nothing before the first slot is complete. The scenario is the last one: where it is, its table is.
+    /// Replaces the files; does nothing before the first slot is complete. The scenario is written last, so that it
+    /// never lacks its table.
     ///
     /// # Errors
     /// [`OutputError`]; the files that were there before are unchanged.
