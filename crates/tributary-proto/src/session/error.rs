@@ -28,6 +28,9 @@ pub enum ProtocolError {
     /// Bytes that are not a frame.
     #[error(transparent)]
     Decode(#[from] DecodeError),
+    /// Frames that arrived outside a subflow's order end within one.
+    #[error("the peer sent a part of a frame outside its subflow's order")]
+    CutFrame,
     /// More payload than this side allowed.
     #[error("the peer exceeded its credit on {0}")]
     CreditExceeded(StreamId),

@@ -10,7 +10,9 @@ use crate::event::Event;
 use crate::path::PathAction;
 use crate::scheduler::SchedulerEvent;
 use crate::send::SendStream;
-use crate::wire::{Ack, Control, DeclaredLimits, Item, MAX_AHEAD, SegmentHead, SegmentKind, is_flow};
+use crate::wire::{
+    Ack, Control, DeclaredLimits, Decoder, Item, MAX_AHEAD, SegmentHead, SegmentKind, is_flow,
+};
 use crate::work::step;
 
 /// Acknowledgements are delayed by this time.
@@ -78,43 +80,80 @@ impl Session {
         data: &mut Bytes,
         begins: bool,
     ) -> Result<(), ProtocolError> {
+        self.heard(now, id)?;
+        let subflow = self.subflows.get_mut(&id).ok_or(ProtocolError::UnknownSubflow(id))?;
+        let mut decoder = std::mem::take(&mut subflow.decoder);
+        match subflow.block {
+            Some(block) if !begins => self.pins.go_on(block),
+            _ => subflow.block = Some(self.pins.begin()),
+        }
+        let outcome = self.frames(now, id, &mut decoder, data);
+        if let Some(subflow) = self.subflows.get_mut(&id) {
+            subflow.decoder = decoder;
+        }
+        self.judged(outcome)
+    }
+
+    /// Frames that arrived on the subflow outside its order, as [`Transmit::may_overtake`](crate::Transmit::may_overtake) allows. `data` holds whole frames,
+    /// and is a receive block of its own. Otherwise as [`Self::handle_part`].
+    ///
+    /// # Errors
+    /// As [`Session::handle_input`], and [`ProtocolError::CutFrame`].
+    pub fn handle_overtaking(
+        &mut self,
+        now: Instant,
+        id: SubflowId,
+        data: &mut Bytes,
+    ) -> Result<(), ProtocolError> {
+        self.heard(now, id)?;
+        let _ = self.pins.begin();
+        let mut decoder = Decoder::default();
+        let outcome = self.frames(now, id, &mut decoder, data);
+        let whole = |()| if decoder.is_within_frame() { Err(ProtocolError::CutFrame) } else { Ok(()) };
+        self.judged(outcome.and_then(whole))
+    }
+
+    /// Notes that the peer was heard on the subflow.
+    fn heard(&mut self, now: Instant, id: SubflowId) -> Result<(), ProtocolError> {
         let subflow = self.subflows.get_mut(&id).ok_or(ProtocolError::UnknownSubflow(id))?;
         subflow.last_heard = now;
         self.last_heard = now;
         self.clock = now;
         let path = subflow.path;
-        let back = subflow.listening.heard() && !subflow.silent;
-        match subflow.block {
-            Some(block) if !begins => self.pins.go_on(block),
-            _ => subflow.block = Some(self.pins.begin()),
-        }
-        let mut decoder = std::mem::take(&mut subflow.decoder);
-        if back {
+        if subflow.listening.heard() && !subflow.silent {
             self.events.push_back(Event::PathBack { path });
             let actions = self.paths.heard(path);
             actions.into_iter().for_each(|action| self.act(action));
         }
-        let mut outcome = Ok(());
+        Ok(())
+    }
+
+    /// Handles [`PART`] frames at most.
+    fn frames(
+        &mut self,
+        now: Instant,
+        id: SubflowId,
+        decoder: &mut Decoder,
+        data: &mut Bytes,
+    ) -> Result<(), ProtocolError> {
         for _ in 0..PART {
             if self.life == Life::Closed {
                 data.clear();
                 break;
             }
-            outcome = match decoder.next_item(data) {
-                Ok(Some(Item::Control(control))) => self.control(now, id, control),
-                Ok(Some(Item::Segment { head, at, piece, last })) => {
-                    self.segment(now, id, (head, at, piece, last))
+            match decoder.next_item(data)? {
+                Some(Item::Control(control)) => self.control(now, id, control)?,
+                Some(Item::Segment { head, at, piece, last }) => {
+                    self.segment(now, id, (head, at, piece, last))?;
                 }
-                Ok(None) => break,
-                Err(error) => Err(error.into()),
-            };
-            if outcome.is_err() {
-                break;
+                None => break,
             }
         }
-        if let Some(subflow) = self.subflows.get_mut(&id) {
-            subflow.decoder = decoder;
-        }
+        Ok(())
+    }
+
+    /// A session whose peer breaks the protocol ends.
+    fn judged(&mut self, outcome: Result<(), ProtocolError>) -> Result<(), ProtocolError> {
         if let Err(error) = &outcome {
             self.end(CODE_PROTOCOL, error.to_string(), false);
         }

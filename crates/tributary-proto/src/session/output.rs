@@ -111,22 +111,23 @@ impl Session {
     // ---- control
 
     fn control_frames(&mut self) -> Option<Transmit> {
-        let due = |s: &Subflow| {
+        // A ping follows the segments that it asks about.
+        let has_ordered = |s: &Subflow| {
             s.settings_due
-                || s.ack_due
                 || s.ping_due
-                || s.pong_due.is_some()
                 || s.refresh_due.is_some()
                 || s.replace_due.is_some()
                 || s.capped.due
                 || !s.gone_due.is_empty()
         };
+        let due = |s: &Subflow| s.ack_due || s.pong_due.is_some() || has_ordered(s);
         let id = self.subflows.values().find(|s| s.room > 0 && due(s))?.id;
         let ack = self.current_ack();
         let settings = self.granted.settings;
         self.control.reserve(CONTROL_BLOCK);
         let out = &mut self.control;
         let subflow = self.subflows.get_mut(&id)?;
+        let may_overtake = !has_ordered(subflow);
         if std::mem::take(&mut subflow.settings_due) {
             encode_control(&Control::Settings(settings), out);
         }
@@ -153,7 +154,7 @@ impl Session {
             encode_control(&Control::Gone(gone), out);
         }
         let payload = out.split().freeze();
-        Some(self.take_room(id, Head::default(), payload))
+        Some(Transmit { may_overtake, ..self.take_room(id, Head::default(), payload) })
     }
 
     /// A ping behind the last segment of each subflow: the peer answers it at once, with the acknowledgement that it would
@@ -202,7 +203,7 @@ impl Session {
     }
 
     fn take_room(&mut self, subflow: SubflowId, head: Head, payload: Bytes) -> Transmit {
-        let transmit = Transmit { subflow, head, payload };
+        let transmit = Transmit { subflow, head, payload, may_overtake: false };
         if let Some(state) = self.subflows.get_mut(&subflow) {
             state.room = state.room.saturating_sub(transmit.len());
             state.capped.pay(self.clock, transmit.len(), !transmit.head.as_slice().is_empty());

@@ -9,6 +9,7 @@ mod datagrams;
 mod ends;
 mod hostile;
 mod memory;
+mod overtaking;
 mod pair;
 mod priorities;
 mod redundant;

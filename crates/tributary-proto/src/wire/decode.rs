@@ -94,6 +94,12 @@ impl Decoder {
         }
     }
 
+    /// Whether the input so far ends within a frame.
+    #[must_use]
+    pub fn is_within_frame(&self) -> bool {
+        !self.carry.is_empty() || self.payload.is_some()
+    }
+
     fn next_piece(&mut self, head: SegmentHead, at: u32, length: u32, input: &mut Bytes) -> Option<Item> {
         if input.is_empty() {
             return None;

@@ -327,7 +327,7 @@ fn calls_that_cannot_work_say_why() {
 
 // ---- a bad peer
 
-fn flow_segment(seq: u64, flow: u32, offset: u64, datagrams: &[&[u8]], in_order: bool) -> Bytes {
+pub(super) fn flow_segment(seq: u64, flow: u32, offset: u64, datagrams: &[&[u8]], in_order: bool) -> Bytes {
     let mut payload = BytesMut::new();
     for datagram in datagrams {
         encode_prefix(datagram.len(), Ecn::NotCapable, |prefix| payload.extend_from_slice(prefix));

@@ -226,7 +226,10 @@ proptest! {
                     ack(Ack { next: DataSeq(a), ranges, ..Ack::default() })
                 }
             };
-            let _ = session.handle_input(NOW, ON, input);
+            let _ = match c % 3 {
+                0 => session.handle_overtaking(NOW, ON, &mut input.clone()),
+                _ => session.handle_input(NOW, ON, input),
+            };
             while let Some(event) = session.poll_event() {
                 if let Event::StreamReadable(id) = event {
                     while let Ok(Some(_)) = session.read(id) {}
