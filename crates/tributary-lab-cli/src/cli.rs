@@ -68,6 +68,9 @@ pub(crate) struct RunArguments {
     /// Sessions without TLS; emu only
     #[arg(long)]
     pub(crate) plaintext: bool,
+    /// Subflows of sessions over QUIC; emu only
+    #[arg(long)]
+    pub(crate) quic: bool,
     /// Largest transmission window of a session in bytes, or with a unit: 256KiB
     #[arg(long, value_parser = quantity::bytes_in(1..=1 << 40))]
     pub(crate) window: Option<u64>,

@@ -103,7 +103,7 @@ impl Request {
             return Ok(());
         }
         let problem = format!("are settings of a session; `{}` is not a session", transport.name());
-        Err(RequestError::option("--plaintext, --window and --rto-max", problem))
+        Err(RequestError::option("--plaintext, --quic, --window and --rto-max", problem))
     }
 }
 

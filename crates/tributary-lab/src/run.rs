@@ -101,7 +101,11 @@ fn measure(
     let until = Instant::now() + SHOWN;
     for side in [Side::Client, Side::Server] {
         let command = |side, program: &OsStr| network.command(side, program);
-        while kernel::assert_congestion(&command, side, &cell.congestion)? == 0 && !cell.transport.is_quic() {
+        let connections = || kernel::assert_congestion(&command, side, &cell.congestion);
+        if cell.session.quic && connections()? > 0 {
+            return Err(client.failed("a subflow is on TCP, although QUIC was asked for").into());
+        }
+        while !(cell.session.quic || cell.transport.is_quic()) && connections()? == 0 {
             if Instant::now() >= until {
                 return Err(client.failed("connected, but the kernel shows no connection").into());
             }

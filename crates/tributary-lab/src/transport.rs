@@ -19,6 +19,9 @@ const LOOK: Duration = Duration::from_millis(5);
 pub struct SessionSettings {
     /// TCP subflows without TLS.
     pub plaintext: bool,
+    /// Subflows over QUIC.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub quic: bool,
     /// Largest transmission window in bytes; `None` is the default.
     pub window: Option<usize>,
     /// Cap on the kernel's retransmission timeout in milliseconds; `None` leaves it unchanged.
@@ -43,7 +46,7 @@ pub fn config(
     session: &SessionSettings,
 ) -> TransportConfig {
     let mut common = Common::new(key);
-    common.plaintext = session.plaintext;
+    (common.plaintext, common.quic) = (session.plaintext, session.quic);
     common.rto_max = session.rto_max_ms.map(Duration::from_millis);
     if let Some(window) = session.window {
         common.session.window = window;

@@ -1,5 +1,6 @@
 //! Settings of sessions: key, paths, limits. Values are checked where they are used.
 
+mod check;
 mod own_address;
 mod siblings;
 
@@ -24,6 +25,9 @@ pub struct Common {
     pub plaintext: bool,
     /// Congestion controller of every subflow; `None` leaves the kernel's default.
     pub congestion: Option<String>,
+    /// Subflows over QUIC where UDP passes, else TLS on TCP. A server listens on both, at the same addresses; a client tries
+    /// QUIC first. Only with encryption, and with the congestion control `cubic` (the default), `bbr` or `reno`.
+    pub quic: bool,
     /// Mark (`SO_MARK`) of the session's sockets. A coupled congestion controller treats sockets with the same mark
     /// as one session.
     pub siblings: Siblings,
@@ -41,6 +45,7 @@ impl Common {
             keys: keys.into(),
             plaintext: false,
             congestion: None,
+            quic: false,
             siblings: Siblings::default(),
             rto_max: None,
             session: tributary_proto::Config::default(),
@@ -51,11 +56,6 @@ impl Common {
     pub(crate) fn machine(&self) -> tributary_proto::Config {
         let coupled = self.siblings.couple(self.congestion.as_deref());
         tributary_proto::Config { coupled, ..self.session.clone() }
-    }
-
-    /// Whether there are keys for the mode: without TLS only a shared one works.
-    pub(crate) fn has_keys(&self) -> bool {
-        !self.plaintext || self.keys.shared().is_some()
     }
 
     /// The same settings for sessions that survive the time `wait` without any path and then end with an error.
@@ -73,6 +73,7 @@ impl Common {
 /// Least time of [`Common::waiting`].
 const LEAST_WAIT: Duration = Duration::from_secs(3);
 
+pub use check::SettingsError;
 pub use own_address::{OwnAddress, OwnAddressError};
 pub use siblings::{MarkError, Siblings};
 

@@ -5,9 +5,9 @@
 //! session, when an attempt is abandoned, and when a path is tried again.
 
 mod direct;
+mod quic;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ use crate::handshake::{
     Channel, Credentials, Established, HandshakeError, Tls, join, open_session, protect, random,
 };
 use crate::shared::Command;
-use crate::sockopt;
 use direct::Direct;
+use quic::{Blocked, Dialled};
 
 /// After this time without an answer from the server's address, a message is logged.
 const QUIET: Duration = Duration::from_millis(700);
@@ -61,6 +61,8 @@ pub(crate) struct Connector {
     credentials: Option<Credentials>,
     /// Attempts at the instance's own address.
     direct: Direct,
+    /// Paths on which QUIC does not get through.
+    without_quic: Blocked,
     pub(crate) handshakes: Handshakes,
     /// Paths whose last attempt was led to another instance of the server.
     astray: BTreeSet<PathId>,
@@ -85,6 +87,7 @@ impl Connector {
             tls,
             credentials: None,
             direct: Direct::default(),
+            without_quic: Blocked::default(),
             handshakes: Handshakes::new(true),
             astray: BTreeSet::new(),
             small: BTreeSet::new(),
@@ -109,6 +112,7 @@ impl Connector {
                 self.small.remove(&path);
                 self.astray.remove(&path);
                 self.direct.forget(path);
+                self.without_quic.forget(path);
                 self.paths.remove(&path);
             }
             _ => {}
@@ -134,6 +138,15 @@ impl Connector {
     /// The path of an attempt.
     pub(crate) fn path(&self, id: SubflowId) -> Option<PathId> {
         Some(self.attempts.get(&id)?.0)
+    }
+
+    /// TCP was faster than QUIC, although that had a head start.
+    pub(crate) fn without_quic(&mut self, now: Instant, path: PathId) {
+        let Some(name) = self.paths.get(&path).map(PathConfig::name) else { return };
+        tracing::info!(
+            "path {name}: QUIC does not get through (is UDP blocked, or the server without --quic?); TLS on TCP is used"
+        );
+        self.without_quic.note(now, path);
     }
 
     pub(crate) fn hurry(&mut self, now: Instant, session: &mut Session, hurry: bool) {
@@ -242,21 +255,40 @@ impl Connector {
         let joins = self.credentials.as_ref().map(|known| known.tag);
         let own = self.direct.address(now, path).cloned();
         let segment = self.small.contains(&path).then_some(SMALL_SEGMENT);
+        let tries_quic = self.common.quic && self.without_quic.may_try(now, path);
         let wait = if self.astray.contains(&path) { out_of_step() } else { Duration::ZERO };
         let task = tokio::spawn(async move {
             let ready = async {
                 tokio::time::sleep(wait).await;
-                let dialling = dial(own.as_ref(), &config, (&common, segment));
-                let mut dialling = std::pin::pin!(dialling);
-                let (stream, reached) = match tokio::time::timeout(QUIET, &mut dialling).await {
-                    Ok(outcome) => outcome?,
-                    Err(_) => {
-                        let _ = commands.send(Command::Quiet(id));
-                        dialling.await?
-                    }
+                let over_tcp = async {
+                    let dialling = dial(own.as_ref(), &config, (&common, segment));
+                    let mut dialling = std::pin::pin!(dialling);
+                    let (stream, reached) = match tokio::time::timeout(QUIET, &mut dialling).await {
+                        Ok(outcome) => outcome?,
+                        Err(_) => {
+                            let _ = commands.send(Command::Quiet(id));
+                            dialling.await?
+                        }
+                    };
+                    let _ = commands.send(Command::Connected(id, reached));
+                    protect(stream, &tls, &common, joins).await
                 };
-                let _ = commands.send(Command::Connected(id, reached));
-                protect(stream, &tls, &common, joins).await
+                if !tries_quic {
+                    return over_tcp.await;
+                }
+                let over_quic = dial_quic(own.as_ref(), &config, &common);
+                match quic::first(over_quic, over_tcp).await {
+                    Dialled::Quic(channel, reached) => {
+                        let _ = commands.send(Command::Connected(id, reached));
+                        Ok(channel)
+                    }
+                    Dialled::Tcp(outcome) => {
+                        if outcome.is_ok() {
+                            let _ = commands.send(Command::NoQuic(path));
+                        }
+                        outcome
+                    }
+                }
             };
             let ready = ready.await;
             let _ = commands.send(match ready {
@@ -298,7 +330,7 @@ impl Connector {
     /// Drops the connection of an attempt; returns whether there was one.
     fn drop_attempt(&mut self, id: SubflowId, abort: bool) -> bool {
         let Some((_, attempt)) = self.attempts.remove(&id) else { return false };
-        let channel = match attempt {
+        let mut channel = match attempt {
             Attempt::Task(task) => {
                 task.abort();
                 return true;
@@ -307,10 +339,23 @@ impl Connector {
             Attempt::Introduced(established) => Box::new(established.channel),
         };
         if abort {
-            let _ = sockopt::set_abort_on_drop(channel.stream.as_fd());
+            channel.stream.abort();
         }
         true
     }
+}
+
+#[cfg(feature = "quic")]
+use crate::quic::dial as dial_quic;
+
+/// Without the feature, [`Common::quic`] is refused before.
+#[cfg(not(feature = "quic"))]
+async fn dial_quic(
+    _: Option<&crate::config::ServerAddress>,
+    _: &PathConfig,
+    _: &Arc<Common>,
+) -> Result<(Channel, Reached), HandshakeError> {
+    Err(HandshakeError::Timeout)
 }
 
 /// A random wait.

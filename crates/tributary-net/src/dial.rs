@@ -5,13 +5,10 @@
 //! the handshake on the connection, and when a path is tried again.
 
 use std::collections::{HashSet, VecDeque};
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use socket2::Socket;
@@ -19,6 +16,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::config::{Common, Local, PathConfig, ServerAddress, Siblings};
 use crate::error::explained;
+use crate::first::first_of;
 use crate::handshake::{HandshakeError, prepared_socket};
 use crate::{reach, sockopt};
 
@@ -81,13 +79,18 @@ pub(crate) enum Reached {
     Path { in_vain: bool },
 }
 
-/// Connects the TCP connection of a path: to the instance's own address if it is known and answers, else to the path's server.
-/// `segment` limits the payload of TCP segments in both directions.
-pub(crate) async fn dial(
+impl Reached {
+    /// `own`: the instance's own address is known; `is_own`: the connection leads there.
+    pub(crate) fn of(own: bool, is_own: bool) -> Self {
+        if is_own { Self::Own } else { Self::Path { in_vain: own } }
+    }
+}
+
+/// The addresses to be tried, in order, and those of them that are the instance's own.
+pub(crate) async fn addresses(
     own: Option<&ServerAddress>,
     path: &PathConfig,
-    (common, segment): (&Arc<Common>, Option<u32>),
-) -> Result<(TcpStream, Reached), HandshakeError> {
+) -> Result<(Vec<SocketAddr>, Vec<SocketAddr>), HandshakeError> {
     let failed = |error| HandshakeError::Connect { path: path.to_string(), error };
     let resolve_own = async {
         let path = PathConfig { server: own?.clone(), ..path.clone() };
@@ -100,13 +103,20 @@ pub(crate) async fn dial(
         of_path => of_path.unwrap_or_default(),
     };
     let rest = of_path.into_iter().filter(|address| !first.contains(address));
-    let addresses = first.iter().copied().chain(rest).collect();
+    Ok((first.iter().copied().chain(rest).collect(), first))
+}
+
+/// Connects the TCP connection of a path: to the instance's own address if it is known and answers, else to the path's server.
+/// `segment` limits the payload of TCP segments in both directions.
+pub(crate) async fn dial(
+    own: Option<&ServerAddress>,
+    path: &PathConfig,
+    (common, segment): (&Arc<Common>, Option<u32>),
+) -> Result<(TcpStream, Reached), HandshakeError> {
+    let (addresses, first) = addresses(own, path).await?;
     let outcome = race(addresses, |address| {
         let (path, common) = (path.clone(), common.clone());
-        let reached = match first.contains(&address) {
-            true => Reached::Own,
-            false => Reached::Path { in_vain: own.is_some() },
-        };
+        let reached = Reached::of(own.is_some(), first.contains(&address));
         async move { connect(&path, address, (common.as_ref(), segment)).await.map(|stream| (stream, reached)) }
     });
     outcome.await.unwrap_or(Err(HandshakeError::Timeout))
@@ -140,20 +150,6 @@ where
             () = tokio::time::sleep(NEXT_ADDRESS), if !rest.is_empty() => {}
         }
     }
-}
-
-/// The output of the first future that has one; that future is removed.
-async fn first_of<F: Future>(tries: &mut Vec<Pin<Box<F>>>) -> F::Output {
-    poll_fn(|cx| {
-        for at in 0..tries.len() {
-            if let Poll::Ready(output) = tries[at].as_mut().poll(cx) {
-                drop(tries.remove(at));
-                return Poll::Ready(output);
-            }
-        }
-        Poll::Pending
-    })
-    .await
 }
 
 async fn connect(

@@ -19,7 +19,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use socket2::SockRef;
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
 use tributary_proto::handshakes::{Action, Handshakes, LINGER};
@@ -35,7 +34,7 @@ use crate::paths::{PathState, PathStatus, UNACKNOWLEDGED};
 use crate::shared::{Command, Shared, State};
 use crate::stats::SubflowReport;
 use crate::subflow::Subflow;
-use gather::{Gathered, gather_subflow};
+use gather::{Gathered, Order, gather_subflow};
 use slice::Slice;
 
 /// Number of turns before the driver yields to other tasks, if its slice of time is not over sooner.
@@ -190,7 +189,8 @@ impl Driver {
         for (id, info) in gathered.infos.drain(..) {
             state.session.handle_subflow_info(id, info);
             if let Some(subflow) = self.subflows.get(&id) {
-                state.report(SubflowReport { subflow: id, path: subflow.path, tcp: subflow.tcp_info() });
+                let (path, protocol, tcp) = (subflow.path, subflow.protocol(), subflow.tcp_info());
+                state.report(SubflowReport { subflow: id, path, protocol, tcp });
             }
         }
         for (id, room) in gathered.rooms.drain(..) {
@@ -202,13 +202,20 @@ impl Driver {
 
     /// Passes input to the session until the slice is over.
     fn input(&mut self, state: &mut State, now: Instant, gathered: &mut Gathered, slice: &Slice) {
-        while let Some((id, mut data, begins)) = gathered.inputs.pop_front() {
+        while let Some((id, mut data, order)) = gathered.inputs.pop_front() {
             if !self.subflows.contains_key(&id) {
                 continue;
             }
-            match state.session.handle_part(now, id, &mut data, begins) {
+            let (outcome, rest) = match order {
+                Order::Overtaking => (state.session.handle_overtaking(now, id, &mut data), Order::Overtaking),
+                order => {
+                    let begins = order == Order::Begins;
+                    (state.session.handle_part(now, id, &mut data, begins), Order::Continues)
+                }
+            };
+            match outcome {
                 Ok(()) if data.is_empty() => {}
-                Ok(()) => gathered.inputs.push_front((id, data, false)),
+                Ok(()) => gathered.inputs.push_front((id, data, rest)),
                 // The session has dropped the subflow, and the driver is about to.
                 Err(ProtocolError::UnknownSubflow(_)) => {}
                 Err(error) => {
@@ -233,6 +240,7 @@ impl Driver {
             (Command::Connected(id, reached), Some(connector)) => {
                 connector.connected(now, session, (id, reached));
             }
+            (Command::NoQuic(path), Some(connector)) => connector.without_quic(now, path),
             (Command::Hurry(hurry), Some(connector)) => connector.hurry(now, session, hurry),
             (Command::Ready(id, channel), Some(connector)) => connector.ready(now, session, id, channel),
             (Command::Introduced(established), Some(connector)) => {
@@ -312,7 +320,7 @@ impl Driver {
     /// Tells the kernel that the subflow is a sibling of the session's others.
     fn mark(&mut self, established: &Established) {
         let Some(mark) = self.mark else { return };
-        if let Err(error) = SockRef::from(&established.channel.stream).set_mark(mark) {
+        if let Err(error) = established.channel.stream.set_mark(mark) {
             tracing::warn!(
                 %error,
                 "the session's subflows are not coupled: marking sockets needs CAP_NET_ADMIN or CAP_NET_RAW"
@@ -325,7 +333,7 @@ impl Driver {
     fn admit(&mut self, state: &mut State, now: Instant, established: Established) {
         let (id, path) = (established.subflow, established.path);
         if self.connector.is_none() {
-            let peer = established.channel.stream.peer_addr();
+            let peer = established.channel.stream.peer();
             state.paths.add(now, path, || {
                 peer.map_or_else(|_| path.to_string(), |peer| peer.ip().to_canonical().to_string())
             });

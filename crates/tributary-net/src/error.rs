@@ -4,8 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 
 use thiserror::Error;
-use tributary_proto::ConfigError;
 
+use crate::config::SettingsError;
 use crate::handshake::HandshakeError;
 
 /// How a session ended.
@@ -26,16 +26,13 @@ pub struct SessionClosed {
 pub enum ConnectError {
     /// A setting is wrong.
     #[error(transparent)]
-    Config(#[from] ConfigError),
+    Settings(#[from] SettingsError),
     /// There is no path, or there are too many.
     #[error("a session needs one to eight paths, not {0}")]
     Paths(usize),
     /// Two paths have the same local end.
     #[error("path `{0}`: its local end is another path's too; give each radio one path")]
     SameRadio(String),
-    /// Plaintext mode without a shared key.
-    #[error("plaintext mode works with a shared key only: give --shared-key, or leave out --plaintext")]
-    PlaintextKeys,
     /// The kernel does not list the network interfaces, so `auto` cannot be resolved.
     #[error("the network interfaces cannot be read: {0}")]
     Interfaces(io::Error),
@@ -57,9 +54,7 @@ impl ConnectError {
         match self {
             Self::Handshake(error) => error.is_fatal(),
             Self::Interfaces(_) | Self::Closed(_) => false,
-            Self::Config(_) | Self::Paths(_) | Self::PlaintextKeys | Self::SameRadio(_) | Self::Tls(_) => {
-                true
-            }
+            Self::Settings(_) | Self::Paths(_) | Self::SameRadio(_) | Self::Tls(_) => true,
         }
     }
 }
@@ -70,10 +65,7 @@ impl ConnectError {
 pub enum ListenError {
     /// A setting is wrong.
     #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// Plaintext mode without a shared key.
-    #[error("plaintext mode works with a shared key only: give --shared-key, or leave out --plaintext")]
-    PlaintextKeys,
+    Settings(#[from] SettingsError),
     /// No address to listen on.
     #[error("no address to listen on")]
     NoAddress,
@@ -83,6 +75,14 @@ pub enum ListenError {
     /// An address cannot be listened on.
     #[error("cannot listen on {address}: {error}")]
     Bind {
+        /// The address.
+        address: SocketAddr,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// An address cannot be used for QUIC.
+    #[error("cannot listen on {address} for QUIC (UDP): {error}")]
+    BindUdp {
         /// The address.
         address: SocketAddr,
         /// The system's reason.

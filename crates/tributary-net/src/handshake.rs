@@ -1,4 +1,4 @@
-//! Opens one subflow on a TCP connection: TLS or challenge, then the authenticated hello and its reply.
+//! Opens one subflow on a connection: on TCP first TLS or challenge, then the authenticated hello and its reply.
 //!
 //! Source: `docs/wire-handshake.md`. Not here: which sessions exist ([`crate::listener`]) and
 //! when to connect (the session decides).
@@ -26,6 +26,7 @@ use crate::hello::{
 use crate::identity::PublicKey;
 use crate::key::Key;
 use crate::keys::Keys;
+use crate::pipe::Pipe;
 use crate::sockopt::{self, CongestionError};
 use crate::ticket::{self, PROOF_LENGTH, TICKET_LENGTH, Ticket};
 use crate::tls::record::{Opener, RecordError, Sealer};
@@ -35,10 +36,8 @@ use crate::tls::{self, Acceptor, Secured, TlsError};
 /// length.
 const CHALLENGE_LENGTH: usize = START_LENGTH + BINDING_LENGTH;
 const START_LENGTH: usize = START.len();
-/// Time limit of reading from a refused client, and number of bytes read. A client cannot have sent more bytes by
-/// then.
-const REFUSED_READ_TIME: std::time::Duration = std::time::Duration::from_secs(1);
-const REFUSED_READ_BYTES: usize = 2 << 20;
+/// Time in which a refusal must arrive.
+const REFUSAL_TIME: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Why a subflow did not come up.
 #[derive(Debug, Error)]
@@ -133,9 +132,9 @@ pub(crate) enum Tls<C> {
     Off,
 }
 
-/// A connection before or after its handshake: its socket, its protection and its binding.
+/// A connection before or after its handshake: its protection, unless it has its own or none, and its binding.
 pub(crate) struct Channel {
-    pub stream: TcpStream,
+    pub stream: Pipe,
     pub security: Option<(Sealer, Opener)>,
     pub binding: Binding,
     /// What both ends authenticate further messages with: the shared key, or a secret of this connection.
@@ -254,6 +253,7 @@ pub(crate) async fn protect(
             ticket::verify_challenge(key, &ticket, challenge, proof)?;
             let bytes = std::array::from_fn(|i| challenge[START_LENGTH + i]);
             let binding = Binding { mode: Mode::Plaintext, bytes };
+            let stream = Pipe::from(stream);
             Ok(Channel { stream, security: None, binding, secret: key.clone(), peer: None })
         }
     }
@@ -304,7 +304,7 @@ pub(crate) async fn protect_accepted(
             if let Err(error) = check_start(&start, Peer::Client) {
                 if error != HelloError::Garbage {
                     stream.write_all(&START).await?;
-                    let_go(stream).await;
+                    Pipe::from(stream).let_go(REFUSAL_TIME).await;
                 }
                 return Err(error.into());
             }
@@ -316,6 +316,7 @@ pub(crate) async fn protect_accepted(
             let challenge = [&START[..], &binding.bytes].concat();
             let proof = ticket::challenge_proof(key, &ticket, &challenge);
             stream.write_all(&[&challenge[..], &proof].concat()).await?;
+            let stream = Pipe::from(stream);
             Ok(Channel { stream, security: None, binding, secret: key.clone(), peer: None })
         }
     }
@@ -332,24 +333,6 @@ async fn tell_version(channel: &mut Channel) -> Result<HelloError, HandshakeErro
     Ok(named.unwrap_or(HelloError::Garbage))
 }
 
-/// Ends a refused connection so that the refusal arrives. What the client has sent is read and discarded, because unread
-/// input would turn the close into a reset. Time and bytes are limited.
-async fn let_go(mut stream: TcpStream) {
-    let _ = tokio::time::timeout(REFUSED_READ_TIME, async {
-        stream.shutdown().await?;
-        let mut thrown_away = [0; 4096];
-        let mut left = REFUSED_READ_BYTES;
-        while left > 0 {
-            match stream.read(&mut thrown_away).await? {
-                0 => break,
-                count => left = left.saturating_sub(count),
-            }
-        }
-        io::Result::Ok(())
-    })
-    .await;
-}
-
 impl Secured {
     pub(crate) fn into_channel(self, stream: TcpStream, keys: &Keys) -> Result<Channel, HelloError> {
         let (secret, peer) = match self.own {
@@ -357,15 +340,16 @@ impl Secured {
             None => (shared(keys)?.clone(), None),
         };
         let security = Some((self.sealer, self.opener));
-        Ok(Channel { stream, security, binding: self.binding, secret, peer })
+        Ok(Channel { stream: stream.into(), security, binding: self.binding, secret, peer })
     }
 }
 
 pub(crate) fn hung_up(error: io::Error) -> HandshakeError {
     match error.kind() {
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
-            HandshakeError::HungUp
-        }
+        io::ErrorKind::UnexpectedEof
+        | io::ErrorKind::ConnectionReset
+        | io::ErrorKind::BrokenPipe
+        | io::ErrorKind::NotConnected => HandshakeError::HungUp,
         _ => HandshakeError::Io(error),
     }
 }
@@ -388,7 +372,7 @@ impl Channel {
 
     /// Ends a refused connection so that the refusal arrives.
     pub(crate) async fn let_go(self) {
-        let_go(self.stream).await;
+        self.stream.let_go(REFUSAL_TIME).await;
     }
 
     /// Reads one handshake message of exactly `N` bytes.

@@ -68,6 +68,7 @@ mod dial;
 mod driver;
 mod error;
 mod events;
+mod first;
 mod follow;
 mod handshake;
 mod hello;
@@ -76,6 +77,9 @@ mod key;
 mod keys;
 mod listener;
 mod paths;
+mod pipe;
+#[cfg(feature = "quic")]
+mod quic;
 mod rate_limited;
 mod reach;
 mod session;
@@ -88,7 +92,7 @@ mod tls;
 
 pub use config::{
     Common, ConnectConfig, Limits, ListenConfig, Local, MarkError, OwnAddress, OwnAddressError, PathConfig,
-    PathError, ServerAddress, Siblings,
+    PathError, ServerAddress, SettingsError, Siblings,
 };
 #[cfg(feature = "script")]
 pub use driver::script;
@@ -102,6 +106,7 @@ pub use key::{KEY_PREFIX, Key, KeyError, read_secret};
 pub use keys::Keys;
 pub use listener::Listener;
 pub use paths::{PathState, PathStatus};
+pub use pipe::SubflowProtocol;
 pub use rate_limited::RateLimited;
 pub use session::{Session, connect, connect_early};
 pub use stats::{Stats, SubflowReport};

@@ -6,12 +6,15 @@
 mod admission;
 mod instance;
 mod open;
+#[cfg(feature = "quic")]
+mod quic;
 mod revocation;
 mod tenure;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -90,6 +93,9 @@ struct Registry {
     replaced: RateLimited,
 }
 
+/// The handshake of a connection that holds a place.
+type BoxedShake<'a> = Pin<Box<dyn Future<Output = Result<(), HandshakeError>> + Send + 'a>>;
+
 /// Forgets a session when its driver has ended.
 struct Registration {
     registry: Arc<Registry>,
@@ -105,10 +111,7 @@ impl Drop for Registration {
 
 /// Checks the settings of a listener without listening.
 pub(crate) fn check(config: &ListenConfig) -> Result<(), ListenError> {
-    config.common.session.check()?;
-    if !config.common.has_keys() {
-        return Err(ListenError::PlaintextKeys);
-    }
+    config.common.check()?;
     if config.addresses.is_empty() {
         return Err(ListenError::NoAddress);
     }
@@ -160,11 +163,12 @@ impl Listener {
         }
         let mut listeners = Vec::new();
         for &address in &config.addresses {
-            let only_v6 =
-                config.addresses.iter().any(|other| other.is_ipv4() && other.port() == address.port());
+            let only_v6 = is_only_v6(address, &config.addresses);
             listeners.push(listen(address, &config.common, only_v6)?);
         }
         let addresses: Vec<_> = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+        #[cfg(feature = "quic")]
+        let endpoints = quic::bind(&addresses, &config.common)?;
         let (fresh, sessions) = mpsc::channel(config.limits.sessions.max(1));
         let budget = Budget::new(config.limits.memory.max(Limits::LEAST_MEMORY));
         let registry = Arc::new(Registry {
@@ -193,6 +197,10 @@ impl Listener {
         for listener in listeners {
             tasks.spawn(accept_loop(listener, registry.clone()));
         }
+        #[cfg(feature = "quic")]
+        endpoints
+            .into_iter()
+            .for_each(|endpoint| drop(tasks.spawn(quic::accept_loop(endpoint, registry.clone()))));
         Ok(Self { sessions, addresses, budget, _tasks: tasks })
     }
 
@@ -216,6 +224,11 @@ impl Listener {
     }
 }
 
+/// Whether an address accepts IPv6 only, because another one with its port accepts IPv4.
+fn is_only_v6(address: SocketAddr, all: &[SocketAddr]) -> bool {
+    all.iter().any(|other| other.is_ipv4() && other.port() == address.port())
+}
+
 /// `only_v6`: accept IPv6 only. Without it `[::]` accepts IPv4 too.
 fn listen(address: SocketAddr, common: &Common, only_v6: bool) -> Result<TcpListener, ListenError> {
     let bind = |error| ListenError::Bind { address, error: explained(error) };
@@ -233,7 +246,7 @@ fn listen(address: SocketAddr, common: &Common, only_v6: bool) -> Result<TcpList
 async fn accept_loop(listener: TcpListener, registry: Arc<Registry>) {
     loop {
         match listener.accept().await {
-            Ok((stream, from)) => registry.clone().greet(stream, from),
+            Ok((stream, from)) => registry.clone().greet_tcp(stream, from),
             Err(error) => {
                 // Out of descriptors, or the connection ended before it was accepted.
                 registry.starved.tell(|more| {
@@ -255,14 +268,22 @@ impl Registry {
         self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn greet_tcp(self: Arc<Self>, stream: TcpStream, from: SocketAddr) {
+        let shaking = self.clone();
+        self.greet(from, move |place| Box::pin(async move { shaking.shake(stream, from, place).await }));
+    }
+
     /// Starts a handshake. If there are too many, another handshake is ended.
-    fn greet(self: Arc<Self>, stream: TcpStream, from: SocketAddr) {
+    fn greet<S>(self: Arc<Self>, from: SocketAddr, shake: S)
+    where
+        S: for<'a> FnOnce(&'a mut Place) -> BoxedShake<'a> + Send + 'static,
+    {
         let (give, given) = oneshot::channel();
         let task = tokio::spawn(async move {
             let Ok(mut place): Result<Place, _> = given.await else { return };
             let registry = place.registry.clone();
             let within = registry.limits.handshake;
-            match tokio::time::timeout(within, registry.shake(stream, from, &mut place)).await {
+            match tokio::time::timeout(within, shake(&mut place)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
                     let limited = match error {
@@ -323,7 +344,16 @@ impl Registry {
         }
         stream.set_nodelay(true)?;
         let admit = |ticket: Ticket, client| self.look(&ticket, client, place);
-        let mut channel = protect_accepted(stream, &self.tls, &self.common.keys, admit).await?;
+        let channel = protect_accepted(stream, &self.tls, &self.common.keys, admit).await?;
+        self.introduced(channel, from).await
+    }
+
+    /// Reads the hello on a connection whose server is authenticated, and does what it asks for.
+    async fn introduced(
+        self: &Arc<Self>,
+        mut channel: Channel,
+        from: SocketAddr,
+    ) -> Result<(), HandshakeError> {
         let bytes: [u8; HELLO_LENGTH] = channel.receive().await?;
         let hello = Hello::decode(&bytes)?;
         match hello.intent {

@@ -11,7 +11,7 @@ use tributary_proto::{OpenStreamError, Session as Machine, Side, UnknownPath};
 use tributary_types::{Bitrate, Instant, PathId, StreamId};
 
 use crate::clients::Client;
-use crate::config::{ConnectConfig, Local, PathConfig};
+use crate::config::{ConnectConfig, Local, PathConfig, SettingsError};
 use crate::connector::Connector;
 use crate::driver::Driver;
 use crate::error::{ConnectError, SessionClosed};
@@ -164,11 +164,7 @@ impl Attempt {
 /// Checks the settings of a session without connecting.
 pub(crate) fn check(config: &ConnectConfig) -> Result<(), ConnectError> {
     check_paths(&config.paths)?;
-    config.common.session.check()?;
-    match config.common.has_keys() {
-        true => Ok(()),
-        false => Err(ConnectError::PlaintextKeys),
-    }
+    Ok(config.common.check()?)
 }
 
 /// Checks the paths of a session.
@@ -194,7 +190,8 @@ pub(crate) fn begin(
     };
     let (paths, watcher) = current_paths(&config.paths, wanted.is_some())?;
     let seed = u64::from_le_bytes(random()?);
-    let machine = Machine::new(Side::Client, config.common.machine(), seed, Instant::ZERO)?;
+    let machine = Machine::new(Side::Client, config.common.machine(), seed, Instant::ZERO);
+    let machine = machine.map_err(SettingsError::from)?;
     let (shared, commands) = Shared::new(machine, true);
     let session = Session { handle: Handle::new(shared.clone()) };
     let mark = config.common.siblings.mark(config.common.congestion.as_deref());

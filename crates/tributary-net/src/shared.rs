@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Quiet(SubflowId),
     /// Client: the TCP connection of an attempt is up, and where it leads.
     Connected(SubflowId, Reached),
+    /// Client: TCP was faster than QUIC on this path.
+    NoQuic(PathId),
     /// Client: whether an application waits for the session.
     Hurry(bool),
     /// Client: the TLS handshake of an attempt is done.

@@ -4,16 +4,20 @@ use tributary_proto::{SessionStats, SubflowStats};
 use tributary_types::{PathId, SubflowId};
 
 use crate::paths::PathStatus;
+use crate::pipe::SubflowProtocol;
 use crate::sockopt::TcpInfo;
 
-/// The kernel's view of one subflow at its last refresh.
+/// The view of one subflow that its connection has at its last refresh.
 #[derive(Clone, Copy, Debug)]
 pub struct SubflowReport {
     /// The subflow.
     pub subflow: SubflowId,
     /// Its path.
     pub path: PathId,
-    /// The kernel's counters.
+    /// The connection that carries it.
+    pub protocol: SubflowProtocol,
+    /// The connection's counters. QUIC's: those that it knows, segments are packets of the largest size, and retransmitted is
+    /// what it declared lost.
     pub tcp: TcpInfo,
 }
 

@@ -1,4 +1,4 @@
-//! One subflow on a socket: gathered writes, large reads into reused blocks, and the number of bytes that the subflow
+//! One subflow on its connection: gathered writes, large reads into reused blocks, and the number of bytes that the subflow
 //! can take soon.
 //!
 //! Not here: the choice of data (the session decides) and the handshake. All calls are non-blocking; those that take
@@ -6,24 +6,19 @@
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::net::Shutdown;
-use std::os::fd::AsFd;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use socket2::SockRef;
-use tokio::io::Interest;
-use tokio::net::TcpStream;
-use tokio_util::io::poll_read_buf;
-use tributary_proto::room::{Room, TransportInfo};
+use tributary_proto::room::Room;
+use tributary_proto::wire::Head;
 use tributary_proto::{SubflowInfo, Transmit};
-use tributary_types::{Bitrate, Instant, PathId, SubflowId};
+use tributary_types::{Instant, PathId, SubflowId};
 
 use crate::handshake::{AwaitedReply, Credentials, Established, HandshakeError, hung_up};
 use crate::hello::reply_length;
-use crate::sockopt::{self, TcpInfo};
+use crate::pipe::{MOST_OVERTAKING, Pipe, SubflowProtocol};
+use crate::sockopt::TcpInfo;
 use crate::tls::record::{self, Opener, Sealer};
 
 /// Size of a receive block: one read call fills at most this much.
@@ -37,6 +32,8 @@ const SLICES: usize = 128;
 pub(crate) enum Input {
     /// Bytes, and whether they are the first of a receive block.
     Data(Bytes, bool),
+    /// Whole frames that have overtaken others.
+    Overtaking(Bytes),
     End,
     /// The reply to the hello: the server has accepted it.
     Accepted(Box<Credentials>),
@@ -54,7 +51,7 @@ struct Reply {
 pub(crate) struct Subflow {
     pub id: SubflowId,
     pub path: PathId,
-    stream: TcpStream,
+    stream: Pipe,
     security: Option<(Sealer, Opener)>,
     reply: Option<Reply>,
     /// Bytes that came after the reply in the same read.
@@ -67,6 +64,8 @@ pub(crate) struct Subflow {
     kept: usize,
     queue: VecDeque<Transmit>,
     queued: usize,
+    /// Whole frames that may overtake the queue, those of each part together.
+    overtaking: VecDeque<BytesMut>,
     /// Bytes at the front of the queue that are already written.
     front: usize,
     rule: Room,
@@ -79,9 +78,10 @@ pub(crate) struct Subflow {
 
 impl Subflow {
     pub(crate) fn new(established: Established) -> io::Result<Self> {
-        let channel = established.channel;
+        let mut channel = established.channel;
         let rule = Room::new(channel.security.is_some());
-        SockRef::from(&channel.stream).set_tcp_notsent_lowat(rule.target() as u32)?;
+        channel.stream.admit();
+        channel.stream.set_unsent_target(rule.target())?;
         Ok(Self {
             id: established.subflow,
             path: established.path,
@@ -95,6 +95,7 @@ impl Subflow {
             kept: 0,
             queue: VecDeque::new(),
             queued: 0,
+            overtaking: VecDeque::new(),
             front: 0,
             rule,
             room: None,
@@ -127,6 +128,9 @@ impl Subflow {
                 Err(error) => return refused(hung_up(error)),
             }
         }
+        if let Poll::Ready(frames) = self.stream.poll_overtaking(cx) {
+            return Poll::Ready(frames.map(Input::Overtaking));
+        }
         self.poll_input(cx)
     }
 
@@ -148,10 +152,9 @@ impl Subflow {
 
     fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Input>> {
         loop {
-            ready!(self.stream.poll_read_ready(cx))?;
+            ready!(self.stream.poll_readable(cx))?;
             self.make_space();
-            // After a short read the runtime waits for the next event, without a system call that finds the socket empty.
-            if ready!(poll_read_buf(Pin::new(&mut self.stream), cx, &mut self.block))? == 0 {
+            if ready!(self.stream.poll_read_buf(cx, &mut self.block))? == 0 {
                 return Poll::Ready(Ok(Input::End));
             }
             if let Some(input) = self.take_input()? {
@@ -185,7 +188,7 @@ impl Subflow {
         }
         let missing = if fruitless { record::missing(&self.block) } else { 0 };
         self.patient = missing > 0;
-        sockopt::set_receive_lowat(self.stream.as_fd(), missing.max(1))
+        self.stream.set_least_input(missing.max(1))
     }
 
     /// Makes room for a read: continues the block, reuses one whose bytes are no longer in use, or takes a new
@@ -221,6 +224,14 @@ impl Subflow {
     pub(crate) fn push(&mut self, transmit: Transmit) {
         self.room = None;
         match &mut self.security {
+            None if transmit.may_overtake && self.stream.protocol() != SubflowProtocol::Tcp => {
+                if self.overtaking.back().is_none_or(|part| part.len() + transmit.len() > MOST_OVERTAKING) {
+                    self.overtaking.push_back(BytesMut::new());
+                }
+                let part = self.overtaking.back_mut().expect("one was added");
+                part.extend_from_slice(transmit.head.as_slice());
+                part.extend_from_slice(&transmit.payload);
+            }
             Some((sealer, _)) => {
                 sealer.push(transmit.head.as_slice());
                 sealer.push(&transmit.payload);
@@ -239,37 +250,45 @@ impl Subflow {
         self.queue.drain(..)
     }
 
-    /// Bytes queued here and not yet in the kernel.
+    /// Bytes queued here that the connection has not taken yet.
     pub(crate) fn held(&self) -> usize {
-        self.queued + self.security.as_ref().map_or(0, |(sealer, _)| sealer.held())
+        let sealed = self.security.as_ref().map_or(0, |(sealer, _)| sealer.held());
+        let overtaking: usize = self.overtaking.iter().map(BytesMut::len).sum();
+        self.queued + sealed + overtaking + self.stream.held()
     }
 
-    /// Writes what is queued until it is all in the kernel.
+    /// Writes what is queued until the connection has taken all.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Some((sealer, _)) = &mut self.security {
             sealer.finish();
             while sealer.held() > 0 {
-                ready!(self.stream.poll_write_ready(cx))?;
-                match self.stream.try_write(sealer.pending()) {
-                    Ok(n) => sealer.advance(n),
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    Err(error) => return Poll::Ready(Err(error)),
-                }
+                let n = ready!(self.stream.poll_write(cx, &[IoSlice::new(sealer.pending())]))?;
+                sealer.advance(n);
             }
             return Poll::Ready(Ok(()));
         }
-        while self.queued > 0 {
-            ready!(self.stream.poll_write_ready(cx))?;
-            match self.write_queue() {
-                Ok(n) => self.written(n),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
+        ready!(self.stream.poll_finish_overtaking(cx))?;
+        while let Some(mut part) = self.overtaking.pop_front() {
+            if !self.stream.overtake(&mut part) {
+                // In order then.
+                self.queued += part.len();
+                self.queue.push_back(Transmit {
+                    subflow: self.id,
+                    head: Head::default(),
+                    payload: part.freeze(),
+                    may_overtake: false,
+                });
             }
+            ready!(self.stream.poll_finish_overtaking(cx))?;
+        }
+        while self.queued > 0 {
+            let n = ready!(self.poll_write_queue(cx))?;
+            self.written(n);
         }
         Poll::Ready(Ok(()))
     }
 
-    fn write_queue(&self) -> io::Result<usize> {
+    fn poll_write_queue(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut slices = [IoSlice::new(&[]); SLICES];
         let mut count = 0;
         let mut skip = self.front;
@@ -287,7 +306,7 @@ impl Subflow {
                 count += 1;
             }
         }
-        self.stream.try_write_vectored(&slices[..count])
+        self.stream.poll_write(cx, &slices[..count])
     }
 
     fn written(&mut self, mut n: usize) {
@@ -312,79 +331,45 @@ impl Subflow {
         if let Some(room) = self.room {
             return Ok(room);
         }
-        let room = self.ask_room(cx)?;
+        let room = self.stream.poll_room(cx, &self.rule)?;
         // Room was zero and a wake-up is registered: query the room again.
         self.room = (room > 0).then_some(room);
         Ok(room)
     }
 
-    fn ask_room(&mut self, cx: &mut Context<'_>) -> io::Result<usize> {
-        loop {
-            let room = self.rule.bytes(sockopt::unsent(self.stream.as_fd())? as u64);
-            if room > 0 {
-                return Ok(room);
-            }
-            let asked = self.stream.try_io(Interest::WRITABLE, || {
-                if sockopt::poll_writable(self.stream.as_fd())? {
-                    Ok(())
-                } else {
-                    Err(io::ErrorKind::WouldBlock.into())
-                }
-            });
-            match asked {
-                // Half of the target has become free since the wake-up was registered.
-                Ok(()) => return Ok(self.rule.bytes(self.rule.target() / 2 - 1)),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    match self.stream.poll_write_ready(cx) {
-                        Poll::Pending => return Ok(0),
-                        Poll::Ready(ready) => ready?,
-                    }
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
+    // ---- the connection's state
 
-    // ---- the kernel's view
-
-    /// Reads the kernel's view again if the last one is old enough.
+    /// Reads the connection's state again if the last one is old enough.
     pub(crate) fn refresh(&mut self, now: Instant) -> Option<SubflowInfo> {
         if !self.rule.poll_ask(now) {
             return None;
         }
-        let info = sockopt::tcp_info(self.stream.as_fd()).ok()?;
+        let (seen, info) = self.stream.info(now, self.held() as u64).ok()?;
         self.info = info;
         let target = self.rule.target();
-        let told = self.rule.handle_info(&TransportInfo {
-            srtt: info.rtt,
-            rttvar: info.rttvar,
-            min_rtt: info.min_rtt.unwrap_or(info.rtt),
-            cwnd: info.cwnd_bytes(),
-            in_flight: info.in_flight(),
-            unsent: u64::from(info.notsent_bytes) + self.held() as u64,
-            delivery_rate: Bitrate::from_bps(info.delivery_rate.saturating_mul(8)),
-            app_limited: info.app_limited,
-            mss: info.snd_mss,
-            delivered: u64::from(info.delivered),
-            heard_at: now - info.last_ack_recv,
-        });
+        let told = self.rule.handle_info(&seen);
         if self.rule.target() != target {
-            let _ = SockRef::from(&self.stream).set_tcp_notsent_lowat(self.rule.target() as u32);
+            let _ = self.stream.set_unsent_target(self.rule.target());
             self.room = None;
         }
         Some(told)
     }
 
-    /// The last `TCP_INFO`.
+    /// Which connection it is on.
+    pub(crate) fn protocol(&self) -> SubflowProtocol {
+        self.stream.protocol()
+    }
+
+    /// The last state. QUIC's has the same fields where it knows them.
     pub(crate) fn tcp_info(&self) -> TcpInfo {
         self.info
     }
 
     // ---- ending
 
-    /// Ends the connection at once, with RST.
-    pub(crate) fn abort(self) {
-        let _ = sockopt::set_abort_on_drop(self.stream.as_fd());
+    /// Ends the connection at once: TCP with RST.
+    pub(crate) fn abort(mut self) {
+        self.stream.abort();
     }
 
     /// Closes the connection: writes what is queued, sends the end, and waits for the peer's end. Without the wait,
@@ -395,13 +380,13 @@ impl Subflow {
                 sealer.close();
             }
             std::future::poll_fn(|cx| self.poll_flush(cx)).await?;
-            SockRef::from(&self.stream).shutdown(Shutdown::Write)?;
-            loop {
-                match std::future::poll_fn(|cx| self.poll_read(cx)).await? {
-                    Input::Data(..) | Input::Accepted(_) => {}
-                    Input::End | Input::Refused(_) => return io::Result::Ok(()),
-                }
-            }
+            self.stream.finish_writing()?;
+            // What comes before the end is not wanted any more.
+            while let Input::Data(..) | Input::Overtaking(_) | Input::Accepted(_) =
+                std::future::poll_fn(|cx| self.poll_read(cx)).await?
+            {}
+            self.stream.delivered().await;
+            io::Result::Ok(())
         })
         .await;
     }

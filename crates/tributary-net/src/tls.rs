@@ -34,9 +34,9 @@ use crate::ticket::TICKET_LENGTH;
 use crate::ticket::{self, SEALED_LENGTH};
 use record::{Opener, Sealer};
 
-const EXPORTER_HELLO: &[u8] = b"EXPORTER-tributary-hello";
+pub(crate) const EXPORTER_HELLO: &[u8] = b"EXPORTER-tributary-hello";
 /// What takes the place of the shared key when both ends have a key of their own.
-const EXPORTER_KEY: &[u8] = b"EXPORTER-tributary-key";
+pub(crate) const EXPORTER_KEY: &[u8] = b"EXPORTER-tributary-key";
 const VERSION_PREFIX: &[u8] = b"tributary/";
 const EXPORTER_EPOCHS: &[u8] = b"EXPORTER-tributary-epochs";
 /// Maximum size of a TLS record without its header (RFC 8446 §5.2).

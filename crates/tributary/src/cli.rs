@@ -32,6 +32,14 @@ pub(crate) struct SessionArguments {
     /// N:rtp-h264, rtp-h265, rtp-vp8 or rtp-av1, such as 5004=5:rtp-h264, sends the key frames of RTP datagrams first.
     #[arg(long, value_name = "RULE")]
     pub(crate) priority: Vec<String>,
+    /// Subflows over QUIC where UDP passes, else TLS on TCP; set it at both ends
+    ///
+    /// `serve` listens on UDP too, at the same addresses. `connect` tries QUIC first on every path; where it does not get
+    /// through, it says so and uses TCP. A lost packet then delays no acknowledgement behind it, and a
+    /// connection survives a NAT that forgets it. It needs more processor time than TCP. --congestion: cubic (the default), bbr or
+    /// reno.
+    #[arg(long)]
+    pub(crate) quic: bool,
     /// Congestion control of every subflow [default: the system's]
     #[arg(long)]
     pub(crate) congestion: Option<String>,

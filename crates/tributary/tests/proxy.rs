@@ -22,6 +22,11 @@ struct Proxied {
 }
 
 fn proxied(drain: &str) -> Proxied {
+    proxied_with(drain, &[], &[])
+}
+
+/// With further options of each end.
+fn proxied_with(drain: &str, of_server: &[&str], of_client: &[&str]) -> Proxied {
     let directory = TempDir::new().unwrap();
     let at = |name: &str| directory.path().join(name);
     let key = at("key");
@@ -32,11 +37,11 @@ fn proxied(drain: &str) -> Proxied {
     let target = TcpListener::bind("127.0.0.1:0").unwrap();
     let forward = target.local_addr().unwrap().to_string();
     let serve = ["serve", "--listen", "127.0.0.1:0", "--forward", &forward, "--shared-key", text(&key)];
-    let server = Program::start(&serve, &at("server.log"));
+    let server = Program::start(&[&serve[..], of_server].concat(), &at("server.log"));
     let path = format!("127.0.0.2={}", server.listening);
     let connect =
         ["connect", "--path", &path, "--listen", "127.0.0.1:0", "--shared-key", text(&key), "--drain", drain];
-    let client = Program::start(&connect, &at("client.log"));
+    let client = Program::start(&[&connect[..], of_client].concat(), &at("client.log"));
     Proxied { directory, target, server, client }
 }
 
@@ -67,7 +72,23 @@ impl Upload {
 
 #[test]
 fn after_sigterm_an_upload_is_finished_and_the_program_ends() {
-    let mut proxied = proxied("60");
+    is_finished_after_sigterm(proxied("60"));
+}
+
+#[test]
+fn after_sigterm_an_upload_over_quic_is_finished_and_the_program_ends() {
+    let log = is_finished_after_sigterm(proxied_with("60", &["--quic"], &["--quic"]));
+    assert!(!log.contains("QUIC does not get through"), "{log}");
+}
+
+#[test]
+fn a_client_says_where_quic_does_not_get_through() {
+    let log = is_finished_after_sigterm(proxied_with("60", &[], &["--quic"]));
+    assert!(log.contains("QUIC does not get through") && log.contains("TCP is used"), "{log}");
+}
+
+/// Returns the client's log.
+fn is_finished_after_sigterm(mut proxied: Proxied) -> String {
     let mut upload = Upload::start(&proxied);
     proxied.client.signal("TERM");
     let mut received = Vec::new();
@@ -79,6 +100,7 @@ fn after_sigterm_an_upload_is_finished_and_the_program_ends() {
     assert_eq!(proxied.client.wait().code(), Some(0));
     let log = std::fs::read_to_string(proxied.directory.path().join("client.log")).unwrap();
     assert!(log.contains("SIGTERM") && log.contains("everything was delivered"), "{log}");
+    log
 }
 
 #[test]

@@ -96,6 +96,7 @@ impl RunArguments {
             queue: queue(&self.queue),
             session: SessionSettings {
                 plaintext: self.plaintext,
+                quic: self.quic,
                 window: self.window.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
                 rto_max_ms: self.rto_max,
             },

@@ -40,8 +40,11 @@ impl Request {
             None if run.workloads.is_empty() => vec![WorkloadSpec::Bulk { size: None }],
             None => run.workloads.clone(),
         };
-        let on_sockets =
-            [(self.session.plaintext, "--plaintext"), (self.session.rto_max_ms.is_some(), "--rto-max")];
+        let on_sockets = [
+            (self.session.plaintext, "--plaintext"),
+            (self.session.quic, "--quic"),
+            (self.session.rto_max_ms.is_some(), "--rto-max"),
+        ];
         if let Some((_, option)) = on_sockets.iter().find(|(given, _)| *given) {
             return Err(RequestError::option(
                 *option,

@@ -16,12 +16,23 @@ use crate::subflow::{Input, Subflow};
 /// Reads of one subflow in one turn.
 const READS_PER_TURN: usize = 4;
 
+/// How bytes follow the last ones of their subflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// In order, the first of a receive block.
+    Begins,
+    /// In order, of the same block.
+    Continues,
+    /// Whole frames that have overtaken others.
+    Overtaking,
+}
+
 /// Input that a turn has read from the sockets before it locks the session.
 #[derive(Default)]
 pub(super) struct Gathered {
     pub commands: Vec<Command>,
-    /// Bytes, and whether they are the first of a receive block. What the session did not take in its turn stays here.
-    pub inputs: VecDeque<(SubflowId, Bytes, bool)>,
+    /// What the session did not take in its turn stays here.
+    pub inputs: VecDeque<(SubflowId, Bytes, Order)>,
     /// Subflows that broke or ended, and how.
     pub ended: Vec<(SubflowId, String)>,
     pub accepted: Vec<(SubflowId, Credentials)>,
@@ -46,7 +57,13 @@ pub(super) fn gather_subflow(
             break;
         }
         match subflow.poll_read(cx) {
-            Poll::Ready(Ok(Input::Data(data, begins))) => gathered.inputs.push_back((id, data, begins)),
+            Poll::Ready(Ok(Input::Data(data, begins))) => {
+                let order = if begins { Order::Begins } else { Order::Continues };
+                gathered.inputs.push_back((id, data, order));
+            }
+            Poll::Ready(Ok(Input::Overtaking(frames))) => {
+                gathered.inputs.push_back((id, frames, Order::Overtaking));
+            }
             Poll::Ready(Ok(Input::Accepted(credentials))) => gathered.accepted.push((id, *credentials)),
             Poll::Ready(Ok(Input::Refused(error))) => {
                 gathered.refused.push((id, error));

@@ -11,6 +11,7 @@ use tributary_proto::handshakes::Progress;
 use tributary_proto::{Event, Session, Side, SubflowInfo, Transmit};
 use tributary_types::{Instant, PathId, SubflowId};
 
+use super::gather::Order;
 use super::{Driver, Slice};
 use crate::config::Common;
 use crate::connector::Connector;
@@ -89,13 +90,13 @@ impl ScriptedDriver {
         self.peers.push(peer.0);
         let binding = Binding { mode: Mode::Plaintext, bytes: [0; BINDING_LENGTH] };
         let secret = Key::from_bytes([0; 32]);
-        let channel = Channel { stream, security: None, binding, secret, peer: None };
+        let channel = Channel { stream: stream.into(), security: None, binding, secret, peer: None };
         Ok(Box::new(Established { path, subflow, channel, reply: None }))
     }
 
     /// Bytes arrive.
     pub fn input(&mut self, subflow: SubflowId, bytes: Bytes) {
-        self.driver.gathered.inputs.push_back((subflow, bytes, true));
+        self.driver.gathered.inputs.push_back((subflow, bytes, Order::Begins));
     }
 
     /// The connection of an attempt or a subflow ends.

@@ -251,7 +251,7 @@ fn a_connection_during_shutdown_does_not_deadlock_the_listener() {
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let _inside = handle.enter();
-        registry.greet(stream, from);
+        registry.greet_tcp(stream, from);
         tell.send(()).unwrap();
     });
     told.recv_timeout(std::time::Duration::from_secs(10)).expect("the listener waits for its own lock");

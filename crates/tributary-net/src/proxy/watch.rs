@@ -14,6 +14,7 @@ use tributary_types::{Bitrate, PathId, SubflowId};
 use crate::budget::{Budget, MemorySnapshot};
 use crate::destination::Destination;
 use crate::paths::{COUNTED, PathState};
+use crate::pipe::SubflowProtocol;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::SubflowReport;
@@ -88,9 +89,12 @@ pub struct PathSnapshot {
     pub cause: Option<String>,
     /// Seconds since its state changed.
     pub since_s: f64,
+    /// What carries its newest connection, at a session's ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<SubflowProtocol>,
     /// Smoothed round-trip time of its newest connection, without queues in this machine.
     pub rtt_ms: Option<f64>,
-    /// Share of the bytes that its newest connection sent in the last second which TCP sent again because they seemed lost;
+    /// Share of the bytes that its newest connection sent in the last second which TCP or QUIC sent again because they seemed lost;
     /// `None` when it sent nothing, and at a player.
     pub loss: Option<f64>,
     /// Payload rate of the last second.
@@ -500,6 +504,7 @@ impl Watched {
                 state: status.state,
                 cause: status.cause.clone(),
                 since_s: at.saturating_sub(status.since).as_secs_f64(),
+                protocol: newest.map(|report| report.protocol),
                 rtt_ms: newest.map(|report| report.tcp.rtt.as_secs_f64() * 1e3),
                 loss: sample.loss,
                 send_mbps: sample.send_mbps,

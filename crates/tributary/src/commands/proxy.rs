@@ -228,6 +228,7 @@ fn common(keys: Keys, arguments: &SessionArguments) -> Common {
         (common.session.weights.latency, common.session.weights.throughput) = (latency, throughput);
     }
     common.congestion.clone_from(&arguments.congestion);
+    common.quic = arguments.quic;
     common.siblings = arguments.mark;
     common.plaintext = arguments.plaintext;
     common.session.unsent = Some(Duration::from_millis(arguments.buffer));

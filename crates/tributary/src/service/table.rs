@@ -142,6 +142,9 @@ fn session_table(session: &Value) -> String {
             bytes(number(path, "sent")),
             bytes(number(path, "received"))
         );
+        if path["protocol"] == "quic" {
+            text += "      over QUIC\n";
+        }
         if let Some(cap) = path["cap_mbps"].as_f64() {
             text += &format!("      sends at most {cap} Mbit/s\n");
         }
