@@ -73,6 +73,8 @@ impl Common {
 /// Least time of [`Common::waiting`].
 const LEAST_WAIT: Duration = Duration::from_secs(3);
 
+#[cfg_attr(not(feature = "quic"), expect(unused_imports, reason = "named by the transports"))]
+pub(crate) use check::QUIC_CONTROLLERS;
 pub use check::SettingsError;
 pub use own_address::{OwnAddress, OwnAddressError};
 pub use siblings::{MarkError, Siblings};

@@ -124,6 +124,7 @@ impl Pipe {
     }
 
     /// The next whole frames that may overtake others. TCP has none.
+    #[cfg_attr(not(feature = "quic"), expect(unused_variables, reason = "of QUIC only"))]
     pub(crate) fn poll_overtaking(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         match self {
             Self::Tcp(_) => Poll::Pending,
@@ -134,6 +135,7 @@ impl Pipe {
 
     /// Takes frames that may overtake those that were written in order; returns whether it did. If not, they must be
     /// written in order.
+    #[cfg_attr(not(feature = "quic"), expect(unused_variables, reason = "of QUIC only"))]
     pub(crate) fn overtake(&mut self, frames: &mut BytesMut) -> bool {
         match self {
             Self::Tcp(_) => false,
@@ -152,6 +154,7 @@ impl Pipe {
     }
 
     /// Waits until the connection has taken them.
+    #[cfg_attr(not(feature = "quic"), expect(unused_variables, reason = "of QUIC only"))]
     pub(crate) fn poll_finish_overtaking(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Tcp(_) => Poll::Ready(Ok(())),

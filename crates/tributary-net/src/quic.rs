@@ -51,17 +51,23 @@ fn peer_key(connection: &quinn::Connection) -> Option<PublicKey> {
     PublicKey::from_spki(shown.first()?)
 }
 
-fn settings(common: &Common) -> quinn::TransportConfig {
-    let congestion: Arc<dyn ControllerFactory + Send + Sync> = match common.congestion.as_deref() {
+/// quinn's congestion control of this name; cubic without one. `None` if there is none of that name.
+pub(crate) fn congestion(name: Option<&str>) -> Option<Arc<dyn ControllerFactory + Send + Sync>> {
+    Some(match name {
+        None | Some("cubic") => Arc::new(CubicConfig::default()),
         Some("bbr") => Arc::new(BbrConfig::default()),
         Some("reno") => Arc::new(NewRenoConfig::default()),
-        _ => Arc::new(CubicConfig::default()),
-    };
-    crate::pipe::quic::settings(congestion)
+        Some(_) => return None,
+    })
+}
+
+fn settings(common: &Common) -> quinn::TransportConfig {
+    let congestion = congestion(common.congestion.as_deref());
+    crate::pipe::quic::settings(congestion.expect("other names were refused when the settings were checked"))
 }
 
 /// Asks for buffers of a UDP socket that hold 20 ms at 3 Gbit/s. The kernel limits them to net.core.rmem_max and wmem_max.
-fn enlarge(socket: &Socket) {
+pub(crate) fn enlarge(socket: &Socket) {
     let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
     let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
 }

@@ -34,10 +34,10 @@ pub(crate) struct SessionArguments {
     pub(crate) priority: Vec<String>,
     /// Subflows over QUIC where UDP passes, else TLS on TCP; set it at both ends
     ///
-    /// `serve` listens on UDP too, at the same addresses. `connect` tries QUIC first on every path; where it does not get
-    /// through, it says so and uses TCP. A lost packet then delays no acknowledgement behind it, and a
-    /// connection survives a NAT that forgets it. It needs more processor time than TCP. --congestion: cubic (the default), bbr or
-    /// reno.
+    /// `serve` listens on UDP too, at the same addresses. `connect` tries QUIC first on every path. Where QUIC does not get
+    /// through, the log says so and TCP is used. With QUIC a lost packet delays no acknowledgement behind it, and a connection
+    /// goes on when a NAT gives it another port. It needs more processor time than TCP. --congestion may be cubic (the
+    /// default), bbr or reno.
     #[arg(long)]
     pub(crate) quic: bool,
     /// Congestion control of every subflow [default: the system's]

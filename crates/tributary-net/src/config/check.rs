@@ -5,8 +5,8 @@ use tributary_proto::ConfigError;
 
 use super::Common;
 
-/// Congestion controls of subflows over QUIC.
-const QUIC_CONTROLLERS: [&str; 3] = ["cubic", "bbr", "reno"];
+/// Congestion controls that QUIC has on sockets.
+pub(crate) const QUIC_CONTROLLERS: [&str; 3] = ["bbr", "cubic", "reno"];
 
 /// Why settings of a session cannot be used.
 #[derive(Debug, Error)]

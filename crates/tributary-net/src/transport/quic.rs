@@ -21,10 +21,11 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::watch;
 
 use super::{TransportConfig, TransportError, bound_to, system};
-use crate::config::{Local, PathConfig};
+use crate::config::{Local, PathConfig, QUIC_CONTROLLERS};
 use crate::hello::derive;
 use crate::key::Key;
 use crate::keys::Keys;
+use crate::quic::enlarge;
 use crate::tls;
 
 /// Label of the exporter that proofs are bound to.
@@ -47,8 +48,6 @@ const PROTOCOL_SHARED: &[u8] = b"tributary-1";
 const PROTOCOL_OWN: &[u8] = b"tributary-own-1";
 /// What takes the place of the shared key when both ends have a key of their own.
 const EXPORTER_KEY: &[u8] = b"EXPORTER-tributary-quic-key";
-/// Bytes of the kernel's buffers of a UDP socket: 20 ms at 3 Gbit/s.
-const SOCKET_BUFFER: usize = 7 << 20;
 /// Idle timeout of a connection, as for sessions.
 const IDLE: Duration = Duration::from_secs(30);
 /// Interval of keep-alives on an idle connection.
@@ -62,9 +61,6 @@ const _: () = assert!(multi::STREAM_WINDOW <= single::STREAM_WINDOW);
 const SEND_WINDOW: u64 = 10 << 20;
 /// Streams the peer may have open at once, as in a session.
 const STREAMS: u32 = 1024;
-
-/// Names of the congestion controls that QUIC has on sockets.
-pub(super) const CONTROLLERS: [&str; 3] = ["bbr", "cubic", "reno"];
 
 /// Progress of a handshake, for connections whose streams can be used before it is over (0-RTT, RFC 9001 §4.6).
 #[derive(Clone, Debug)]
@@ -166,7 +162,7 @@ fn server_tls(config: &TransportConfig) -> Result<Arc<rustls::ServerConfig>, Tra
 }
 
 fn unknown_controller(name: &str) -> TransportError {
-    super::UnknownName::new("congestion control of QUIC", name, CONTROLLERS).into()
+    super::UnknownName::new("congestion control of QUIC", name, QUIC_CONTROLLERS).into()
 }
 
 /// A UDP socket bound to this address.
@@ -180,9 +176,7 @@ fn bound(address: SocketAddr, device: Option<&str>) -> Result<UdpSocket, Transpo
     if address.is_ipv6() {
         socket.set_only_v6(true).map_err(system("IPV6_V6ONLY"))?;
     }
-    // The kernel limits these sizes to net.core.rmem_max and net.core.wmem_max.
-    let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
-    let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
+    enlarge(&socket);
     socket.set_nonblocking(true).map_err(system("making a socket non-blocking"))?;
     socket.bind(&address.into()).map_err(bound_to(address))?;
     Ok(socket.into())

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
-/// Marks that are kept: one for each batch of acknowledgements, over at least the last round trip.
+/// Marks that are kept, and least time between two: they reach back by at least a second, longer than a round trip.
 const MOST_MARKS: usize = 1024;
+const MARK_EVERY: Duration = Duration::from_millis(1);
 
 /// What has been learned so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,7 +38,7 @@ struct Meter {
     seen: Seen,
     /// When the newest packet of this batch of acknowledgements was sent.
     newest: Option<Instant>,
-    /// Bytes delivered by the end of each batch, and when that was.
+    /// Bytes that had been delivered at some times, and these times.
     marks: VecDeque<(Instant, u64)>,
 }
 
@@ -74,6 +75,9 @@ impl Meter {
             }
             // Packets sent before the mark will hardly be acknowledged after it.
             self.marks.drain(..at);
+        }
+        if self.marks.back().is_some_and(|(at, _)| now < *at + MARK_EVERY) {
+            return;
         }
         if self.marks.len() == MOST_MARKS {
             self.marks.pop_front();

@@ -20,15 +20,11 @@ pub(in super::super) use end::{Connection, connect, listen};
 pub(in super::super) const STREAM_WINDOW: u32 = 4 << 20;
 
 fn settings(congestion: Option<&str>) -> Result<library::TransportConfig, TransportError> {
-    use library::congestion::{BbrConfig, CubicConfig, NewRenoConfig};
+    let controller = crate::quic::congestion(congestion);
+    let unknown = || unknown_controller(congestion.unwrap_or_default());
     let mut settings = library::TransportConfig::default();
-    match congestion {
-        None | Some("cubic") => settings.congestion_controller_factory(Arc::new(CubicConfig::default())),
-        Some("reno") => settings.congestion_controller_factory(Arc::new(NewRenoConfig::default())),
-        Some("bbr") => settings.congestion_controller_factory(Arc::new(BbrConfig::default())),
-        Some(name) => return Err(unknown_controller(name)),
-    };
     settings
+        .congestion_controller_factory(controller.ok_or_else(unknown)?)
         .max_idle_timeout(IDLE.try_into().ok())
         .keep_alive_interval(Some(KEEP_ALIVE))
         .max_concurrent_bidi_streams(STREAMS.into())
