@@ -6,8 +6,9 @@
 //! gets at most half of the pool, and each of `n` sessions that want everything gets one part in `n + 1`. While half
 //! of the pool is free, a session gets the memory of an ample start at once. A quarter of the pool is reserved for
 //! sessions with steady traffic. Sessions that fill what they were granted and then stop share the other three
-//! quarters, so they do not slow down the steady ones. Not here: which sessions need more
-//! ([`tributary_proto::Demand`]).
+//! quarters, so they do not slow down the steady ones. For a connection, of a subflow or to a target, what is free is
+//! compared with the memory of the session's connections alone: a session that has its share in windows, which it gives
+//! back only as its client sends, still opens connections. Not here: which sessions need more ([`tributary_proto::Demand`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,8 +54,12 @@ impl Use {
             + self.memory.send
             + self.memory.records
             + (blocks * BLOCK) as u64
-            + self.subflows as u64 * SUBFLOW
-            + self.connections as u64 * Limits::CONNECTION
+            + self.of_connections()
+    }
+
+    /// Bytes of subflows, and of connections to targets.
+    fn of_connections(&self) -> u64 {
+        self.subflows as u64 * SUBFLOW + self.connections as u64 * Limits::CONNECTION
     }
 
     /// Bytes beyond the reserved part of a session.
@@ -191,13 +196,24 @@ impl Share {
     /// Takes the additional memory for this use, if the share stays fair. [`Self::settle`] gives back what is not
     /// used.
     pub fn take(&mut self, wanted: &Use) -> bool {
+        let all = wanted.extra().max(self.extra);
+        self.take_if_fair(wanted, all, wanted.steady)
+    }
+
+    /// The same for another subflow, or another connection to a target.
+    pub fn take_connection(&mut self, wanted: &Use) -> bool {
+        self.take_if_fair(wanted, wanted.of_connections(), true)
+    }
+
+    /// `part`: what the session would have of the memory that is shared out.
+    fn take_if_fair(&mut self, wanted: &Use, part: u64, steady: bool) -> bool {
         let more = wanted.extra().saturating_sub(self.extra);
         if more == 0 {
             return true;
         }
         let mut taken = self.budget.taken();
-        let left = self.budget.left(&taken, wanted.steady);
-        if more > left || self.extra + more > left - more {
+        let left = self.budget.left(&taken, steady);
+        if more > left || part > left - more {
             self.budget.refused.fetch_add(1, Ordering::Relaxed);
             return false;
         }
@@ -292,6 +308,22 @@ mod tests {
         assert!(most.unwrap() <= 3 * least.unwrap(), "{shares:?}");
         drop(shares);
         assert_eq!(budget.snapshot().taken, 0);
+    }
+
+    /// Windows that a session was granted do not keep it from opening connections, and connections are shared out alike.
+    #[test]
+    fn a_session_that_has_its_share_in_windows_still_opens_connections() {
+        let budget = Budget::new(2000 * MIB);
+        let mut shares: Vec<Share> = (0..3).filter_map(|_| budget.enter()).collect();
+        let windows: Vec<u64> = shares.iter_mut().map(grow).collect();
+        assert!(!shares[0].take(&holding(SESSION + windows[0] + MIB)), "it has no more windows");
+        let open = |share: &mut Share, windows: u64| {
+            let with = |connections| Use { connections, ..holding(SESSION + windows) };
+            (1..).take_while(|count| share.take_connection(&with(*count))).count() as u64 * Limits::CONNECTION / MIB
+        };
+        let got: Vec<u64> = shares.iter_mut().zip(&windows).map(|(share, windows)| open(share, *windows)).collect();
+        assert_eq!(got, [62, 31, 15], "half of the 125 MiB that are free, and so on");
+        assert!(budget.snapshot().taken <= 2000 * MIB);
     }
 
     #[test]

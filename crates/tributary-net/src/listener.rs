@@ -389,7 +389,7 @@ impl Registry {
         auth.verify_join(bytes)?;
         let refused = |refusal| auth.seal_reply(bytes, Answer::Refused(refusal), &tag);
         let opened = shared.change(|state, now| {
-            if !state.has_room(1, 0) {
+            if !state.takes_subflow() {
                 return Err(OpenError::TooMany(state.session.subflow_stats().count()));
             }
             accept(now, &mut state.session, hello.introduction())

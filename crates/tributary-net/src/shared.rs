@@ -323,12 +323,20 @@ impl State {
         self.share = None;
     }
 
-    /// Whether there is memory for another subflow or another connection.
-    pub(crate) fn has_room(&mut self, subflows: usize, connections: usize) -> bool {
+    /// Takes memory for another subflow; whether there is enough.
+    pub(crate) fn takes_subflow(&mut self) -> bool {
         let uses = self.uses();
-        let wanted =
-            Use { subflows: uses.subflows + subflows, connections: uses.connections + connections, ..uses };
-        self.share.as_mut().is_none_or(|share| share.take(&wanted))
+        let wanted = Use { subflows: uses.subflows + 1, ..uses };
+        self.share.as_mut().is_none_or(|share| share.take_connection(&wanted))
+    }
+
+    /// Takes memory for another connection to a target; whether there is enough.
+    pub(crate) fn takes_connection(&mut self) -> bool {
+        let uses = self.uses();
+        let wanted = Use { connections: uses.connections + 1, ..uses };
+        let taken = self.share.as_mut().is_none_or(|share| share.take_connection(&wanted));
+        self.connections += usize::from(taken);
+        taken
     }
 
     /// A subflow is up, the server's reply included.

@@ -325,11 +325,8 @@ impl CarriedOn {
     /// `None` when the session has no memory left for it.
     pub(crate) fn take(handle: &Handle) -> Option<Self> {
         let shared = handle.0.clone();
-        let mut state = shared.lock();
-        let has_room = state.has_room(0, 1);
-        state.connections += usize::from(has_room);
-        drop(state);
-        has_room.then(|| Self(shared))
+        let taken = shared.lock().takes_connection();
+        taken.then(|| Self(shared))
     }
 }
 
