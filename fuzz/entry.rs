@@ -155,7 +155,8 @@ fn decode(data: &[u8], cut: usize) -> (Vec<Frame>, Option<DecodeError>) {
 /// A server session accepts any bytes from its peer, over two subflows, and stays within its bounds.
 ///
 /// Input: records of a command byte (bit 0 the subflow, bits 1–2 the time that passes in steps of
-/// 40 ms, bit 3 whether the application writes), a length byte, and that many bytes from the peer.
+/// 40 ms, bit 3 whether the application writes, bit 4 whether the bytes overtake those before them, as on a stream of their own over
+/// QUIC), a length byte, and that many bytes from the peer. Subflow 1 lets frames overtake.
 pub fn session(data: &[u8]) {
     fed(Side::Server, data);
 }
@@ -179,6 +180,7 @@ fn fed(side: Side, data: &[u8]) {
         let opened = session.handle_subflow_open(now, SubflowId(u32::from(id)), PathId(id));
         opened.expect("a new session takes two subflows");
     }
+    session.let_overtake(SubflowId(1));
     if side == Side::Client {
         let stream = session.open_stream(0).expect("a new session has room for a stream");
         known.push(stream);
@@ -188,7 +190,12 @@ fn fed(side: Side, data: &[u8]) {
         now += core::time::Duration::from_millis(40 * u64::from(command >> 1 & 3));
         session.handle_timeout(now);
         let id = SubflowId(u32::from(command & 1));
-        let _ = session.handle_input(now, id, Bytes::copy_from_slice(input));
+        let mut input = Bytes::copy_from_slice(input);
+        if command & 16 == 0 {
+            let _ = session.handle_input(now, id, input);
+        } else {
+            while !input.is_empty() && session.handle_overtaking(now, id, &mut input).is_ok() {}
+        }
         drain(&mut session, now, command & 8 != 0, &mut known);
         assert!(session.stats().receive_held <= credit, "more is held than was granted");
         let streams = session.streams();

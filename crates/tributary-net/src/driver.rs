@@ -31,6 +31,7 @@ use crate::connector::{Connector, Outcome};
 use crate::events::{SessionEvent, SessionEventKind};
 use crate::handshake::{Established, HandshakeError};
 use crate::paths::{PathState, PathStatus, UNACKNOWLEDGED};
+use crate::pipe::SubflowProtocol;
 use crate::shared::{Command, Shared, State};
 use crate::stats::SubflowReport;
 use crate::subflow::Subflow;
@@ -341,6 +342,9 @@ impl Driver {
         self.mark(&established);
         match Subflow::new(established) {
             Ok(subflow) => {
+                if subflow.protocol() == SubflowProtocol::Quic {
+                    state.session.let_overtake(id);
+                }
                 if subflow.awaits_reply() {
                     state.introduced = true;
                     state.wake_waiting();

@@ -1,6 +1,7 @@
 //! Subflows over QUIC: what they carry, and what happens where UDP does not get through.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use tributary_net::{
 use tributary_testing::{becomes, in_time};
 
 const LIMIT: Duration = Duration::from_secs(10);
+const MS: Duration = Duration::from_millis(1);
 
 fn quic(keys: impl Into<Keys>) -> Common {
     Common { quic: true, ..Common::new(keys) }
@@ -174,6 +176,9 @@ async fn settings_that_quic_does_not_have_are_refused() {
     assert!(SettingsError::PlaintextKeys.to_string().contains("--shared-key"));
 }
 
+/// Packets of this length are full ones.
+const FULL: usize = 1000;
+
 /// Forwards UDP packets to a server, as a NAT does.
 struct Nat {
     address: SocketAddr,
@@ -181,14 +186,18 @@ struct Nat {
     outside: Arc<Mutex<Arc<UdpSocket>>>,
     inside: Arc<UdpSocket>,
     client: Arc<Mutex<Option<SocketAddr>>>,
+    /// Time that the server's packets take.
+    delay: Duration,
+    /// The next full packet of the server is lost.
+    loses: Arc<AtomicBool>,
 }
 
 impl Nat {
-    async fn start(server: SocketAddr) -> Self {
+    async fn start(server: SocketAddr, delay: Duration) -> Self {
         let inside = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
         let outside = Arc::new(Mutex::new(Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap())));
-        let nat =
-            Self { address: inside.local_addr().unwrap(), server, outside, inside, client: Arc::default() };
+        let (address, client, loses) = (inside.local_addr().unwrap(), Arc::default(), Arc::default());
+        let nat = Self { address, server, outside, inside, client, delay, loses };
         let (inside, outside, client) = (nat.inside.clone(), nat.outside.clone(), nat.client.clone());
         tokio::spawn(async move {
             let mut packet = vec![0; 65_536];
@@ -207,12 +216,25 @@ impl Nat {
     fn answer(&self) {
         let (socket, inside, client) =
             (self.outside.lock().unwrap().clone(), self.inside.clone(), self.client.clone());
+        let (delay, loses) = (self.delay, self.loses.clone());
+        let (give, mut take) = tokio::sync::mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
         tokio::spawn(async move {
             let mut packet = vec![0; 65_536];
             while let Ok((length, _)) = socket.recv_from(&mut packet).await {
+                if length >= FULL && loses.swap(false, Ordering::Relaxed) {
+                    continue;
+                }
+                let _ = give.send((Instant::now() + delay, packet[..length].to_vec()));
+            }
+        });
+        tokio::spawn(async move {
+            while let Some((at, packet)) = take.recv().await {
+                if !delay.is_zero() {
+                    tokio::time::sleep_until(at.into()).await; // real time: the way of the packets
+                }
                 let to = *client.lock().unwrap();
                 if let Some(to) = to {
-                    let _ = inside.send_to(&packet[..length], to).await;
+                    let _ = inside.send_to(&packet, to).await;
                 }
             }
         });
@@ -230,7 +252,7 @@ impl Nat {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_subflow_survives_a_nat_that_forgets_it() {
     in_time(async {
-        let nat = Nat::start(echo(quic(shared())).await).await;
+        let nat = Nat::start(echo(quic(shared())).await, Duration::ZERO).await;
         let session = connect(config(&[("127.0.0.1", nat.address)], quic(shared()))).await.unwrap();
         exchange(&session, 1 << 20).await;
         let subflow = session.stats().subflows[0].subflow;
@@ -240,6 +262,63 @@ async fn a_subflow_survives_a_nat_that_forgets_it() {
         }
         let after: Vec<_> = session.stats().subflows.iter().map(|stats| stats.subflow).collect();
         assert_eq!(after, [subflow], "the same subflow");
+    })
+    .await;
+}
+
+/// A lost packet holds up the stream that it carried, and not the datagrams behind it.
+#[tokio::test(flavor = "multi_thread")]
+async fn datagrams_overtake_a_lost_packet_of_a_stream() {
+    in_time(async {
+        let nat = Nat::start(echo(quic(shared())).await, 50 * MS).await;
+        let session = Arc::new(connect(config(&[("127.0.0.1", nat.address)], quic(shared()))).await.unwrap());
+        let (mut read, mut write) = tokio::io::split(session.open_stream(0).await.unwrap());
+        let flow = Arc::new(session.open_flow(FlowConfig::default()).await.unwrap());
+        let (pieces, datagrams) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+        let sending = flow.clone();
+        let (came, received) = (pieces.clone(), datagrams.clone());
+        let tasks = [
+            tokio::spawn(async move {
+                while tokio::io::AsyncWriteExt::write_all(&mut write, &[1; 16_384]).await.is_ok() {
+                    tokio::time::sleep(2 * MS).await; // real time: 65 Mbit/s
+                }
+            }),
+            tokio::spawn(async move {
+                let mut piece = vec![0; 65_536];
+                while tokio::io::AsyncReadExt::read(&mut read, &mut piece).await.is_ok_and(|length| length > 0) {
+                    came.lock().unwrap().push(Instant::now());
+                }
+            }),
+            tokio::spawn(async move {
+                while sending.send_datagram(&[1; 50]).is_ok() {
+                    tokio::time::sleep(5 * MS).await; // real time: 80 kbit/s, which is sparse
+                }
+            }),
+            tokio::spawn(async move {
+                while let Ok(Some(_)) = flow.recv_datagram().await {
+                    received.lock().unwrap().push(Instant::now());
+                }
+            }),
+        ];
+        // Another process may have both processors for a while: several losses, of which one must show it.
+        let mut overtook = 0;
+        for _ in 0..10 {
+            tokio::time::sleep(200 * MS).await; // real time: the transfer goes on
+            pieces.lock().unwrap().clear();
+            datagrams.lock().unwrap().clear();
+            nat.loses.store(true, Ordering::Relaxed);
+            tokio::time::sleep(400 * MS).await; // real time: a loss, and its repair after two round trips
+            let pieces = pieces.lock().unwrap();
+            let longest = pieces.windows(2).max_by_key(|pair| pair[1] - pair[0]).expect("it goes on");
+            let stall = longest[0] + 10 * MS..longest[1] - 10 * MS;
+            let during = datagrams.lock().unwrap().iter().filter(|at| stall.contains::<Instant>(at)).count();
+            overtook = overtook.max(during);
+            if overtook >= 4 {
+                break;
+            }
+        }
+        tasks.iter().for_each(tokio::task::JoinHandle::abort);
+        assert!(overtook >= 4, "{overtook} datagrams while the stream waited");
     })
     .await;
 }

@@ -17,8 +17,10 @@ pub struct Transmit {
     pub head: Head,
     /// Payload, or a whole control frame.
     pub payload: Bytes,
-    /// It may arrive before what was written on the subflow before it: an acknowledgement. Segments may not, because the peer's
-    /// count of those that arrived says which. The peer takes it with [`Session::handle_overtaking`](crate::Session::handle_overtaking).
+    /// It may arrive before what was written on the subflow before it: an acknowledgement or, on a subflow with
+    /// [`Session::let_overtake`](crate::Session::let_overtake), datagrams that are delivered as they arrive. Other segments may not, because
+    /// the peer's count of those that arrived says which. The peer takes it with
+    /// [`Session::handle_overtaking`](crate::Session::handle_overtaking).
     pub may_overtake: bool,
 }
 

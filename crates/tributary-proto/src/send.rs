@@ -15,7 +15,7 @@ mod turns;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use tributary_types::{DataSeq, Instant, StreamId};
+use tributary_types::{DataSeq, Instant, StreamId, SubflowId};
 
 use crate::content::ContentClass;
 use crate::numbers::NumberSet;
@@ -472,6 +472,12 @@ impl SendBuffer {
     }
 
     // ---- urgent segments
+
+    /// Segments with a copy on this subflow that the peer has not acknowledged.
+    pub fn unacknowledged_on(&self, subflow: SubflowId) -> impl Iterator<Item = DataSeq> + '_ {
+        let open = self.segments.iter().filter(move |segment| !segment.acknowledged && segment.is_on(subflow));
+        open.map(|segment| segment.head.seq)
+    }
 
     /// Queues a segment whose subflow was lost in front of everything else.
     pub fn orphan(&mut self, seq: DataSeq) {

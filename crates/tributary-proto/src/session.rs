@@ -377,6 +377,14 @@ impl Session {
         Ok(())
     }
 
+    /// The transport of a subflow that was just opened, at both ends, lets frames arrive before what was sent before them
+    /// ([`Transmit::may_overtake`](crate::Transmit::may_overtake)). Before any segment is sent or received on it.
+    pub fn let_overtake(&mut self, id: SubflowId) {
+        if let Some(subflow) = self.subflows.get_mut(&id) {
+            subflow.overtakes = true;
+        }
+    }
+
     /// Identifiers count upwards, so it is enough to remember the newest thousand.
     fn forget_old_identifiers(&mut self) {
         while self.used_subflows.len() > 1024 {
@@ -476,6 +484,10 @@ impl Session {
             self.paths.delivered(now, subflow.path, now.saturating_since(due));
         }
         let mut orphans: Vec<_> = subflow.outstanding().collect();
+        if subflow.overtakes {
+            // The peer's counts do not say which of those that may overtake have arrived.
+            orphans.extend(self.send.unacknowledged_on(id));
+        }
         orphans.sort_unstable();
         orphans.dedup();
         orphans.retain(|&seq| self.send.segment_mut(seq).is_some_and(|s| !s.acknowledged && s.forget(id)));

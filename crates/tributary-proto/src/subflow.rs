@@ -3,21 +3,21 @@
 mod capped;
 mod delay;
 mod listening;
+mod outstanding;
 mod queue;
 mod rate;
 mod speed;
 
 use core::time::Duration;
-use std::collections::VecDeque;
-
 use bytes::{Bytes, BytesMut};
 use tributary_types::{Bitrate, DataSeq, DataSize, Instant, PathId, SubflowId};
 
 use crate::scheduler::SubflowView;
-use crate::wire::Decoder;
+use crate::wire::{Decoder, SegmentHead, SegmentKind};
 use capped::Capped;
 use delay::DeliveryDelay;
 pub(crate) use listening::{Listening, Verdict};
+use outstanding::{Outstanding, Sent};
 use queue::ShortQueue;
 use rate::RecentRate;
 use speed::Speed;
@@ -68,15 +68,6 @@ pub struct SubflowStats {
     pub cap: Option<Bitrate>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Outstanding {
-    seq: DataSeq,
-    bytes: u32,
-    sent_at: Instant,
-    /// When it was expected to be acknowledged.
-    due: Instant,
-}
-
 /// Shortest silence that counts. Shorter pauses are jitter of acknowledgements and schedulers.
 const SILENCE_FLOOR: Duration = Duration::from_millis(30);
 
@@ -117,11 +108,15 @@ pub(crate) struct Subflow {
     /// Bytes it can take soon: the driver's last value, less what was sent since.
     pub room: usize,
     pub info: SubflowInfo,
-    /// Segments that arrived on it.
+    /// Segments of some kinds may arrive before what was sent before them ([`SegmentKind::may_overtake`]), and are counted apart.
+    pub overtakes: bool,
+    /// Segments that arrived on it in order.
     pub arrived: u64,
+    /// Segments that arrived on it and may have overtaken others.
+    pub arrived_apart: u64,
     /// Something arrived that must be acknowledged on this subflow.
     pub ack_due: bool,
-    /// What `arrived` was at the last acknowledgement on this subflow.
+    /// How many had arrived at the last acknowledgement on this subflow.
     pub acknowledged_arrivals: u64,
     pub settings_due: bool,
     pub refresh_due: Option<PathId>,
@@ -149,10 +144,10 @@ pub(crate) struct Subflow {
     pub judged: bool,
     pub stats: SubflowStats,
     opened_at: Instant,
-    outstanding: VecDeque<Outstanding>,
+    outstanding: Outstanding,
+    /// Those that may overtake others.
+    apart: Outstanding,
     in_flight: u64,
-    /// Number of segments acknowledged on this subflow since it opened, to compare with the peer's count.
-    progressed: u64,
     last_progress: Instant,
     /// When the peer's transport last acknowledged something new.
     transported: Instant,
@@ -181,7 +176,9 @@ impl Subflow {
             assembly: BytesMut::new(),
             room: 0,
             info: SubflowInfo::default(),
+            overtakes: false,
             arrived: 0,
+            arrived_apart: 0,
             ack_due: false,
             acknowledged_arrivals: 0,
             settings_due: true,
@@ -204,9 +201,9 @@ impl Subflow {
             judged: false,
             opened_at: now,
             stats: SubflowStats { subflow: id, path, ..SubflowStats::default() },
-            outstanding: VecDeque::new(),
+            outstanding: Outstanding::default(),
+            apart: Outstanding::default(),
             in_flight: 0,
-            progressed: 0,
             last_progress: now,
             transported: Instant::ZERO,
             busy_progress: None,
@@ -233,13 +230,19 @@ impl Subflow {
         self.rate = info.delivery_rate.or(self.rate);
     }
 
+    /// Whether a segment of this kind is counted apart from those in order.
+    pub fn counts_apart(&self, kind: SegmentKind) -> bool {
+        self.overtakes && kind.may_overtake()
+    }
+
     /// Records a segment handed over, expected to be acknowledged at `due`; returns its position among all bytes handed to
     /// this subflow.
-    pub fn sent(&mut self, now: Instant, seq: DataSeq, bytes: u32, due: Instant) -> u64 {
-        if self.outstanding.is_empty() {
+    pub fn sent(&mut self, now: Instant, head: &SegmentHead, bytes: u32, due: Instant) -> u64 {
+        if !self.is_busy() {
             self.recent.begin(now, None);
         }
-        self.outstanding.push_back(Outstanding { seq, bytes, sent_at: now, due });
+        let order = if self.counts_apart(head.kind) { &mut self.apart } else { &mut self.outstanding };
+        order.push(Sent { seq: head.seq, bytes, at: now, due });
         self.in_flight += u64::from(bytes);
         self.stats.sent += u64::from(bytes);
         self.stats.sent
@@ -287,18 +290,13 @@ impl Subflow {
         woke
     }
 
-    /// The peer counts `total` segments arrived on this subflow. Subflows deliver in order, so these are the
-    /// oldest outstanding ones. Returns how late the newest of them is, if any is new.
-    pub fn progress(&mut self, now: Instant, total: u64) -> Option<Duration> {
-        let new = total.saturating_sub(self.progressed).min(self.outstanding.len() as u64);
-        let mut newest = None;
-        for done in self.outstanding.drain(..new as usize) {
-            self.in_flight -= u64::from(done.bytes);
-            newest = Some(done);
-        }
-        let newest = newest?;
-        let sample = now.saturating_since(newest.sent_at);
-        self.progressed += new;
+    /// The peer counts `total` segments arrived on this subflow in order or, with `apart`, of those that may overtake. Returns
+    /// how late the newest of them is, if any is new.
+    pub fn progress(&mut self, now: Instant, total: u64, apart: bool) -> Option<Duration> {
+        let order = if apart { &mut self.apart } else { &mut self.outstanding };
+        let (bytes, newest) = order.count(total)?;
+        self.in_flight -= bytes;
+        let sample = now.saturating_since(newest.at);
         self.last_progress = now;
         self.recent.progress(now, self.delivered());
         self.delay.sample(now, sample);
@@ -306,7 +304,7 @@ impl Subflow {
             let gap = now.saturating_since(before).min(GAP_CEILING);
             self.gap = (self.gap * 7 + gap) / 8;
         }
-        if self.outstanding.is_empty() {
+        if !self.is_busy() {
             self.busy_progress = None;
         }
         Some(now.saturating_since(newest.due))
@@ -351,19 +349,27 @@ impl Subflow {
         self.stats.sent - self.in_flight
     }
 
-    /// Segments still outstanding, in the order they were sent.
+    /// Segments still outstanding, in the order they were sent; without those that may overtake.
     pub fn outstanding(&self) -> impl Iterator<Item = DataSeq> + '_ {
-        self.outstanding.iter().map(|o| o.seq)
+        self.outstanding.iter().map(|sent| sent.seq)
+    }
+
+    fn is_busy(&self) -> bool {
+        !(self.outstanding.is_empty() && self.apart.is_empty())
+    }
+
+    fn oldest(&self) -> Option<&Sent> {
+        self.outstanding.oldest().into_iter().chain(self.apart.oldest()).min_by_key(|sent| sent.at)
     }
 
     /// When the oldest outstanding segment was handed over.
     pub fn oldest_sent(&self) -> Option<Instant> {
-        self.outstanding.front().map(|o| o.sent_at)
+        Some(self.oldest()?.at)
     }
 
     /// When the oldest outstanding segment was expected to be acknowledged.
     pub fn oldest_due(&self) -> Option<Instant> {
-        self.outstanding.front().map(|o| o.due)
+        Some(self.oldest()?.due)
     }
 
     /// Time of the last progress; `None` while nothing is outstanding.
@@ -449,7 +455,7 @@ impl Subflow {
 
     pub fn view(&self, now: Instant) -> SubflowView {
         let srtt = self.delivery_delay();
-        let busy = !self.outstanding.is_empty();
+        let busy = self.is_busy();
         let over =
             |span| busy.then(|| self.recent.rate(now, self.delivered(), self.info.min_rtt, span)).flatten();
         let stale = !busy && now.saturating_since(self.last_progress) >= RATE_STALE;
@@ -495,13 +501,20 @@ impl Subflow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tributary_types::StreamId;
+
+    const HEAD: SegmentHead = SegmentHead {
+        seq: DataSeq(0),
+        stream: StreamId(0),
+        kind: SegmentKind::Data { offset: 0, length: 16_384, fin: false },
+    };
 
     #[test]
     fn an_only_connection_is_not_replaced_while_its_transport_empties_a_long_queue() {
         let at = Instant::from_millis;
         let fresh_at = |srtt: u64, alone| {
             let mut subflow = Subflow::new(SubflowId(0), PathId(0), at(0), false);
-            subflow.sent(at(0), DataSeq(0), 16_384, at(20));
+            subflow.sent(at(0), &HEAD, 16_384, at(20));
             let srtt = Duration::from_millis(srtt);
             subflow.update(SubflowInfo { srtt, delivered: 1, heard_at: at(700), ..SubflowInfo::default() });
             subflow.fresh_at(alone)
@@ -518,7 +531,7 @@ mod tests {
     fn a_subflow_is_not_silent_while_its_transport_delivers_behind_a_loss() {
         let at = Instant::from_millis;
         let mut subflow = Subflow::new(SubflowId(0), PathId(0), at(0), false);
-        subflow.sent(at(0), DataSeq(0), 16_384, at(20));
+        subflow.sent(at(0), &HEAD, 16_384, at(20));
         let srtt = Duration::from_millis(20);
         let mut heard = |delivered, heard| {
             subflow.update(SubflowInfo { srtt, delivered, heard_at: at(heard), ..SubflowInfo::default() });

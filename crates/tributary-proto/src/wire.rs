@@ -120,6 +120,13 @@ impl SegmentKind {
             _ => 0,
         }
     }
+
+    /// On a subflow with [`Session::let_overtake`](crate::Session::let_overtake) it may arrive before what was sent before it:
+    /// datagrams that are delivered as they arrive.
+    #[must_use]
+    pub fn may_overtake(&self) -> bool {
+        matches!(self, Self::Datagrams { in_order: false, .. })
+    }
 }
 
 /// A frame that is not a segment: state, repeated rather than retransmitted.
@@ -143,6 +150,14 @@ pub enum Control {
     Cap(Option<Bitrate>),
     /// The client has removed the path of this subflow: nothing more arrives on it.
     Gone(SubflowId),
+    /// Segments that may overtake others ([`SegmentKind::may_overtake`]) and arrived on this subflow since it opened, duplicates
+    /// included. [`Ack::progress`] does not count them.
+    Apart {
+        /// The subflow.
+        subflow: SubflowId,
+        /// How many.
+        count: u64,
+    },
     /// The session is over: everything before it was acknowledged, unless `code` is not zero.
     Close {
         /// Zero: closed normally.
@@ -161,7 +176,7 @@ pub struct Ack {
     pub max_data: u64,
     /// Ranges that arrived above `next`, ascending, half-open, apart: the backward cursors.
     pub ranges: Vec<(DataSeq, DataSeq)>,
-    /// Segments that arrived on each subflow, duplicates included, since it opened.
+    /// Segments that arrived on each subflow in its order, duplicates included, since it opened.
     pub progress: Vec<(SubflowId, u64)>,
 }
 

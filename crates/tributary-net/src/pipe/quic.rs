@@ -8,6 +8,7 @@
 //! in a TCP socket with `TCP_NOTSENT_LOWAT`.
 
 mod meter;
+mod rest;
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -28,16 +29,20 @@ use tributary_types::{Bitrate, Instant};
 use crate::first::first_of;
 use crate::sockopt::TcpInfo;
 use meter::{Metered, MeteredFactory, Seen};
+use rest::Rest;
 
-/// Unidirectional streams that the peer may have open, and most bytes of one: what is read of them is held until its end.
-const OVERTAKING_STREAMS: u32 = 64;
+/// Unidirectional streams that the peer may have open: at one in a millisecond, those of a round trip of 250 ms.
+const OVERTAKING_STREAMS: u32 = 256;
+/// Most bytes of one; what is read of them is held until its end.
 pub(crate) const MOST_OVERTAKING: usize = 32 * 1024;
 /// Bytes that the peer may send before they are read: in order, and in all. The driver reads at once, so this limits a path
 /// whose product of rate and round trip is larger.
 const ORDERED_WINDOW: u32 = 4 << 20;
-const WINDOW: u32 = ORDERED_WINDOW + OVERTAKING_STREAMS * MOST_OVERTAKING as u32;
+const WINDOW: u32 = ORDERED_WINDOW + (2 << 20);
 /// The same before the peer's hello was checked: a hello, and the first data of a client that does not wait for the reply.
 const UNKNOWN_WINDOW: u32 = 128 * 1024;
+/// A read of fewer bytes is followed by a rest.
+const LITTLE: usize = 32 * 1024;
 /// Bytes of the send window before the first measurement.
 const FIRST_WINDOW: u64 = 64 * 1024;
 /// An idle connection ends by itself after this time. The session notices sooner that a path is silent, and its pings keep the
@@ -62,6 +67,10 @@ pub(crate) struct Quic {
     window: u64,
     /// The last write was not accepted whole.
     blocked: bool,
+    /// Every packet and every acknowledgement would wake the driver. It reads little pieces, and writes into a window that was
+    /// full, only after a while.
+    reads: Rest,
+    writes: Rest,
     seen: Seen,
     /// Packets that were declared lost, and when that was seen.
     lost: (u64, Instant),
@@ -81,6 +90,8 @@ impl Quic {
             target,
             window,
             blocked: false,
+            reads: Rest::default(),
+            writes: Rest::default(),
             seen,
             lost: (0, Instant::ZERO),
         }
@@ -115,10 +126,16 @@ impl Quic {
         cx: &mut Context<'_>,
         into: &mut BytesMut,
     ) -> Poll<io::Result<usize>> {
+        ready!(self.reads.poll(cx));
         match ready!(tokio_util::io::poll_read_buf(Pin::new(&mut self.recv), cx, into)) {
             // The peer has closed the connection, after it had read the end of what this end wrote.
             Err(_) if is_closed(self.connection.close_reason()) => Poll::Ready(Ok(0)),
-            read => Poll::Ready(read),
+            read => {
+                if matches!(read, Ok(1..LITTLE)) {
+                    self.reads.begin();
+                }
+                Poll::Ready(read)
+            }
         }
     }
 
@@ -143,10 +160,14 @@ impl Quic {
         if self.unfinished.is_some() || frames.len() > MOST_OVERTAKING {
             return false;
         }
-        let opened = pin!(self.connection.open_uni()).poll(&mut Context::from_waker(Waker::noop()));
+        let opened = pin!(self.connection.open_uni()).poll(&mut unwoken());
         let Poll::Ready(Ok(send)) = opened else { return false };
-        // They are sent before what was written in order.
+        // They are sent before what was written in order, which leaves no room for them.
         let _ = send.set_priority(1);
+        if self.blocked {
+            self.window += frames.len() as u64;
+            self.connection.set_send_window(self.window);
+        }
         self.unfinished = Some((send, frames.split().freeze()));
         true
     }
@@ -169,19 +190,24 @@ impl Quic {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        ready!(self.writes.poll(cx));
         let mut written = 0;
         for slice in slices.iter().filter(|slice| !slice.is_empty()) {
-            let taken = match Pin::new(&mut self.send).poll_write(cx, slice) {
+            let taken = match Pin::new(&mut self.send).poll_write(&mut unwoken(), slice) {
                 Poll::Ready(taken) => taken.map_err(io::Error::from)?,
                 Poll::Pending => 0,
             };
             written += taken;
             self.blocked = taken < slice.len();
             if self.blocked {
+                self.writes.begin();
                 break;
             }
         }
-        if written == 0 && self.blocked { Poll::Pending } else { Poll::Ready(Ok(written)) }
+        if written == 0 && self.blocked {
+            ready!(self.writes.poll(cx));
+        }
+        Poll::Ready(Ok(written))
     }
 
     /// While quinn takes what is written, the whole target is free.
@@ -279,6 +305,11 @@ impl Quic {
         let _ = self.send.finish();
         let _ = tokio::time::timeout(within, self.delivered()).await;
     }
+}
+
+/// For a call that is made again without having been woken.
+fn unwoken() -> Context<'static> {
+    Context::from_waker(Waker::noop())
 }
 
 /// The peer, or this end, has ended the connection in order.

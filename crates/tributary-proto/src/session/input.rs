@@ -189,6 +189,10 @@ impl Session {
                     self.asked_for_cap(now, id, cap);
                 }
             }
+            Control::Apart { subflow, count } => {
+                self.views_stale = true;
+                self.progressed(now, subflow, count, true);
+            }
             Control::Gone(gone) => {
                 if self.side == Side::Server {
                     self.handle_gone(now, gone);
@@ -247,7 +251,7 @@ impl Session {
         }
         self.views_stale = true;
         for &(id, total) in &ack.progress {
-            self.progressed(now, id, total);
+            self.progressed(now, id, total, false);
         }
         for id in ended {
             if self.send.streams.get(&id).is_some_and(SendStream::finished) {
@@ -262,9 +266,9 @@ impl Session {
         Ok(())
     }
 
-    fn progressed(&mut self, now: Instant, id: SubflowId, total: u64) {
+    fn progressed(&mut self, now: Instant, id: SubflowId, total: u64, apart: bool) {
         let Some(subflow) = self.subflows.get_mut(&id) else { return };
-        let Some(lateness) = subflow.progress(now, total) else { return };
+        let Some(lateness) = subflow.progress(now, total, apart) else { return };
         let path = subflow.path;
         self.paths.delivered(now, path, lateness);
         subflow.usual_blockage = self.paths.usual_blockage(now, path);
@@ -321,7 +325,8 @@ impl Session {
                 subflow.listening.data(now, length, unfinished.then_some(head.stream), &subflow.info);
             }
             if last {
-                subflow.arrived += 1;
+                let counts_apart = subflow.counts_apart(head.kind);
+                *(if counts_apart { &mut subflow.arrived_apart } else { &mut subflow.arrived }) += 1;
                 let path = subflow.path;
                 let actions = self.paths.moving(path, false);
                 actions.into_iter().for_each(|action| self.act(action));

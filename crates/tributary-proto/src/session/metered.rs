@@ -111,7 +111,7 @@ impl Session {
     pub(super) fn saves_ack(&self, subflow: &Subflow) -> bool {
         let carries = |other: &Subflow| self.is_free(other) && !other.capped.is_held(self.clock);
         !carries(subflow)
-            && subflow.acknowledged_arrivals == subflow.arrived
+            && subflow.acknowledged_arrivals == subflow.arrived + subflow.arrived_apart
             && self.subflows.values().any(carries)
     }
 

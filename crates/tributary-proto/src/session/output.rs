@@ -126,6 +126,11 @@ impl Session {
         let settings = self.granted.settings;
         self.control.reserve(CONTROL_BLOCK);
         let out = &mut self.control;
+        if self.subflows.get(&id).is_some_and(|s| s.ack_due) {
+            for other in self.subflows.values().filter(|s| s.arrived_apart > 0) {
+                encode_control(&Control::Apart { subflow: other.id, count: other.arrived_apart }, out);
+            }
+        }
         let subflow = self.subflows.get_mut(&id)?;
         let may_overtake = !has_ordered(subflow);
         if std::mem::take(&mut subflow.settings_due) {
@@ -133,7 +138,7 @@ impl Session {
         }
         if std::mem::take(&mut subflow.ack_due) {
             encode_control(&Control::Ack(ack), out);
-            subflow.acknowledged_arrivals = subflow.arrived;
+            subflow.acknowledged_arrivals = subflow.arrived + subflow.arrived_apart;
         }
         if std::mem::take(&mut subflow.ping_due) {
             encode_control(&Control::Ping(subflow.arrived), out);
@@ -306,7 +311,8 @@ impl Session {
         let subflow = self.subflows.get_mut(&onto).expect("schedulers assign to subflows they were shown");
         let view = self.views.iter_mut().find(|view| view.id == onto);
         let due = now + view.as_ref().map(|view| view.arrival(u64::from(bytes))).unwrap_or_default();
-        let position = subflow.sent(now, seq, bytes, due);
+        let may_overtake = subflow.counts_apart(segment.head.kind);
+        let position = subflow.sent(now, &segment.head, bytes, due);
         segment.sent(onto, now, position);
         if let Some(view) = view {
             view.in_flight += u64::from(bytes);
@@ -326,7 +332,7 @@ impl Session {
         } else {
             self.stats.sent += u64::from(bytes);
         }
-        self.take_room(onto, head, payload)
+        Transmit { may_overtake, ..self.take_room(onto, head, payload) }
     }
 
     /// The fastest subflow's queue is left to its congestion control. The queues of the others are kept short, because

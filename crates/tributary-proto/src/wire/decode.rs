@@ -8,7 +8,7 @@ use thiserror::Error;
 use tributary_types::{Bitrate, DataSeq, PathId, StreamId, SubflowId};
 
 use super::encode::{
-    ACK, CAP, CLOSE, CREDIT, DATA, DATA_FIN, DATAGRAMS, GONE, IN_ORDER, PING, PONG, REFRESH, REPLACE, RESET,
+    ACK, APART, CAP, CLOSE, CREDIT, DATA, DATA_FIN, DATAGRAMS, GONE, IN_ORDER, PING, PONG, REFRESH, REPLACE, RESET,
     SETTINGS, SKIP, STOP, VOID,
 };
 use super::{
@@ -154,6 +154,7 @@ fn parse(input: &mut &[u8]) -> Result<Option<Parsed>, DecodeError> {
         REFRESH => parse_path(&mut rest)?.map(|path| Parsed::Control(Control::Refresh(path))),
         REPLACE => parse_path(&mut rest)?.map(|path| Parsed::Control(Control::Replace(path))),
         GONE => parse_subflow(&mut rest)?.map(|subflow| Parsed::Control(Control::Gone(subflow))),
+        APART => parse_apart(&mut rest)?.map(Parsed::Control),
         CAP => parse_cap(&mut rest)?.map(|cap| Parsed::Control(Control::Cap(cap))),
         CLOSE => parse_close(&mut rest)?.map(Parsed::Control),
         other => return Err(DecodeError::UnknownType(other)),
@@ -174,6 +175,11 @@ fn parse_subflow(input: &mut &[u8]) -> Result<Option<SubflowId>, DecodeError> {
     let Some(subflow) = varint::read(input) else { return Ok(None) };
     let subflow = limited("subflow", subflow, u64::from(u32::MAX))?;
     Ok(Some(SubflowId(subflow as u32)))
+}
+
+fn parse_apart(input: &mut &[u8]) -> Result<Option<Control>, DecodeError> {
+    let Some(subflow) = parse_subflow(input)? else { return Ok(None) };
+    Ok(varint::read(input).map(|count| Control::Apart { subflow, count }))
 }
 
 fn parse_cap(input: &mut &[u8]) -> Result<Option<Option<Bitrate>>, DecodeError> {

@@ -25,6 +25,7 @@ pub(super) const CLOSE: u8 = 0x25;
 pub(super) const REPLACE: u8 = 0x26;
 pub(super) const GONE: u8 = 0x27;
 pub(super) const CAP: u8 = 0x28;
+pub(super) const APART: u8 = 0x29;
 
 /// The bytes of a segment in front of its payload, held inline so that sending allocates nothing.
 #[derive(Clone, Copy)]
@@ -114,6 +115,7 @@ pub fn encode_control(frame: &Control, out: &mut BytesMut) {
         Control::Replace(_) => REPLACE,
         Control::Gone(_) => GONE,
         Control::Cap(_) => CAP,
+        Control::Apart { .. } => APART,
         Control::Close { .. } => CLOSE,
     });
     let mut put = |value: u64| varint::write(value, |slice| out.put_slice(slice));
@@ -127,6 +129,10 @@ pub fn encode_control(frame: &Control, out: &mut BytesMut) {
         Control::Ping(number) | Control::Pong(number) => put(*number),
         Control::Refresh(path) | Control::Replace(path) => put(u64::from(path.0)),
         Control::Gone(subflow) => put(u64::from(subflow.0)),
+        Control::Apart { subflow, count } => {
+            put(u64::from(subflow.0));
+            put(*count);
+        }
         // Rounded up, so that no cap becomes none.
         Control::Cap(cap) => put(cap.map_or(0, |cap| cap.as_bps().div_ceil(KBIT).clamp(1, MOST_CAP))),
         Control::Close { code, reason } => {

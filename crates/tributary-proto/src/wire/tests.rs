@@ -53,6 +53,7 @@ fn controls() -> impl Strategy<Value = Control> {
         any::<u8>().prop_map(|p| Control::Refresh(PathId(p))),
         any::<u8>().prop_map(|p| Control::Replace(PathId(p))),
         any::<u32>().prop_map(|s| Control::Gone(SubflowId(s))),
+        (any::<u32>(), NUMBER).prop_map(|(s, count)| Control::Apart { subflow: SubflowId(s), count }),
         proptest::option::of(1..=u32::MAX)
             .prop_map(|kbit| Control::Cap(kbit.map(|kbit| Bitrate::from_bps(u64::from(kbit) * 1000)))),
         (any::<u32>(), prop::collection::vec(any::<u8>(), 0..MAX_REASON))

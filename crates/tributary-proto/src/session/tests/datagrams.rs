@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
-use tributary_types::{Bitrate, Instant, PathId, StreamId};
+use tributary_types::{Bitrate, Instant, PathId, Rng, StreamId};
 
 use super::hostile::{ON, segment, server};
 use super::pair::{Pair, Sender};
@@ -455,8 +455,11 @@ proptest! {
         paths in prop::collection::vec((5..100_u64, 1..40_u64), 1..4),
         sizes in prop::collection::vec((24..4000_usize, 0..6_u64, any::<bool>()), 20..200),
         cuts in prop::collection::vec(0..200_usize, 0..3),
+        overtaking in any::<bool>(),
     ) {
-        let mut pair = started(if seed % 2 == 0 { "fbdt" } else { "avira+fbdt" }, &paths);
+        let mut pair = Pair::new(if seed % 2 == 0 { "fbdt" } else { "avira+fbdt" }, &paths);
+        pair.overtaking = overtaking.then(|| Rng::new(seed));
+        pair.run(300 * MS);
         let form = |form| FlowConfig { form: Some(form), ..FlowConfig::default() };
         let flows = [Form::AsTheyArrive, Form::InOrder].map(|f| pair.ends[1].open_flow(pair.now, form(f)).unwrap());
         for (at, (size, pause, ordered)) in sizes.iter().enumerate() {

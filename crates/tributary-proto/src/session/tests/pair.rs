@@ -1,7 +1,8 @@
 //! A client, a server and reliable subflows between them, in virtual time.
 //!
 //! A subflow here is what a session sees of TCP: bytes go in while there is room, leave at the
-//! path's rate, and arrive in order after its delay. At rate zero everything stands still.
+//! path's rate, and arrive in order after its delay. At rate zero everything stands still. With [`Pair::overtaking`] frames that may
+//! overtake arrive in any order, as over QUIC.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -63,6 +64,8 @@ struct Pipe {
     queue_bytes: usize,
     budget: u64,
     flying: VecDeque<(Instant, Bytes)>,
+    /// Frames that overtake, and when they arrive.
+    apart: Vec<(Instant, Bytes)>,
     /// Nothing arrives any more: the sender's retransmission timeouts have become long.
     stuck: bool,
     /// Bytes that have arrived, and when the last ones did.
@@ -105,6 +108,8 @@ pub(crate) struct Pair {
     checked_at: Instant,
     /// Paths that are connected with small segments.
     small: BTreeSet<PathId>,
+    /// Connections let frames overtake others, by random times.
+    pub overtaking: Option<Rng>,
 }
 
 pub(crate) fn content(offset: u64) -> u8 {
@@ -142,6 +147,7 @@ impl Pair {
             liveness: Default::default(),
             checked_at: Instant::ZERO,
             small: BTreeSet::new(),
+            overtaking: None,
         };
         for (id, &(mbps, delay)) in paths.iter().enumerate() {
             let rate = Bitrate::from_mbps(mbps);
@@ -274,6 +280,9 @@ impl Pair {
                     self.connections.remove(&id);
                     break;
                 }
+                if self.overtaking.is_some() {
+                    self.ends[end].let_overtake(id);
+                }
             }
         }
     }
@@ -325,11 +334,19 @@ impl Pair {
                 pipe.arrived_at = self.now;
             }
             pipe.arrived += arrived.iter().map(|bytes| bytes.len() as u64).sum::<u64>();
-            for bytes in arrived {
-                match self.ends[1 - direction].handle_input(self.now, id, bytes) {
-                    Ok(()) | Err(crate::session::ProtocolError::UnknownSubflow(_)) => {}
-                    Err(error) => panic!("{error}"),
+            let taken = |taken| match taken {
+                Ok(()) | Err(crate::session::ProtocolError::UnknownSubflow(_)) => {}
+                Err(error) => panic!("{error}"),
+            };
+            if !path.dead && !pipe.stuck && path.rate > Bitrate::ZERO {
+                for (_, mut frames) in pipe.apart.extract_if(.., |(at, _)| *at <= self.now) {
+                    pipe.arrived += frames.len() as u64;
+                    pipe.arrived_at = self.now;
+                    taken(self.ends[1 - direction].handle_overtaking(self.now, id, &mut frames));
                 }
+            }
+            for bytes in arrived {
+                taken(self.ends[1 - direction].handle_input(self.now, id, bytes));
             }
         }
     }
@@ -370,6 +387,13 @@ impl Pair {
             let Some(connection) = self.connections.get_mut(&transmit.subflow) else { continue };
             let mut bytes = BytesMut::from(transmit.head.as_slice());
             bytes.extend_from_slice(&transmit.payload);
+            if let Some(rng) = self.overtaking.as_mut().filter(|_| transmit.may_overtake) {
+                // Now and then a packet is lost, and sent again after a round trip.
+                let late = if rng.chance(0.1) { 3 } else { 1 };
+                let at = self.now + self.paths[&connection.path].delay * late;
+                connection.pipes[side].apart.push((at, bytes.freeze()));
+                continue;
+            }
             connection.pipes[side].unsent_bytes += bytes.len();
             connection.pipes[side].unsent.push_back(bytes.freeze());
         }
