@@ -117,6 +117,7 @@ fn simulation(cell: &Cell, given: Given<'_>) -> Result<Simulation, CellError> {
         let (per_second, size) = (PER_SECOND as f64, DataSize::from_bytes(64));
         workloads.push(WorkloadSpec::Messages { per_second, size, priority: 7, deadline: None });
     }
+    over_quic(cell)?;
     // The other transports of a comparison have no transmission window.
     let session = matches!(transport, TransportName::Session { .. });
     // quinn's own CUBIC, as on sockets.
@@ -134,6 +135,15 @@ fn simulation(cell: &Cell, given: Given<'_>) -> Result<Simulation, CellError> {
 /// The congestion control on the axis `inner`: of a QUIC connection inside a session, or directly on a path.
 fn inner(cell: &Cell) -> Option<&str> {
     Some(cell.label("inner")).filter(|name| !name.is_empty())
+}
+
+/// Whether the axis `subflows` asks for subflows over QUIC; the simulator has none.
+fn over_quic(cell: &Cell) -> Result<bool, CellError> {
+    match cell.label("subflows") {
+        "" | "tcp" => Ok(false),
+        "quic" if cell.world == World::Emu => Ok(true),
+        _ => Err(cell.refused("subflows", "tcp, or on sockets quic")),
+    }
 }
 
 /// The transmission window on the axis `window`, such as `256 KiB`.
@@ -210,6 +220,7 @@ fn emulation(cell: &Cell) -> Result<Run, CellError> {
     let congestion = inner.filter(|_| transport.is_quic()).unwrap_or(cell.label("congestion"));
     let mut run = Run::new(&scenario, &transport, congestion, &workload);
     run = run.with_queue(cell.queue()?);
+    run.session.quic = over_quic(cell)?;
     run.inner_quic = inner.map(str::to_owned);
     run.windows = inner.is_some();
     run.attempts = cell.attempts;

@@ -40,3 +40,25 @@ fn the_axis_inner_is_the_congestion_control_inside_a_session_and_of_quic_alone()
         assert_eq!((run.congestion.as_str(), run.options.inner_quic.as_deref()), wanted);
     }
 }
+
+#[test]
+fn the_axis_subflows_is_what_carries_a_session_on_sockets() {
+    let plan = "name = \"carried\"\n[[matrix]]\nworld = \"WORLD\"\nscenarios = [\"los\"]\ntransports = [\"fbdt\"]\n\
+                congestion = [\"cubic\"]\naxes = { subflows = [\"SUBFLOWS\"] }\nseeds = 1\nseconds = 2\n";
+    let cell = |world: World, subflows| {
+        let plan = plan.replace("WORLD", &world.to_string()).replace("SUBFLOWS", subflows);
+        let paper = Paper::parse(&plan, "carried.toml").unwrap();
+        paper.cells(&Selection { world, ..Selection::default() }).unwrap().remove(0)
+    };
+    for (subflows, over_quic) in [("tcp", false), ("quic", true)] {
+        assert_eq!(emulation(&cell(World::Emu, subflows)).unwrap().session.quic, over_quic);
+    }
+    assert!(simulation(&cell(World::Sim, "tcp"), None).is_ok());
+    for refused in [
+        simulation(&cell(World::Sim, "quic"), None).err(),
+        emulation(&cell(World::Emu, "sctp")).err(),
+    ] {
+        let told = refused.expect("it is not measured").to_string();
+        assert!(told.contains("tcp, or on sockets quic"), "{told}");
+    }
+}
