@@ -5,6 +5,7 @@
 //! standard input ends. Both end when their time limit has passed.
 
 mod client;
+mod datagrams;
 mod inner;
 mod input;
 mod messages;

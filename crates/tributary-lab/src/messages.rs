@@ -16,30 +16,45 @@ pub struct MessageFlow {
     pub name: String,
     /// Messages per second, from 1 to 10 000.
     pub per_second: u32,
-    /// Bytes of each message, from 8 to 65 536.
+    /// Bytes of each message, from 16 to 65 536; of a datagram at most 1400.
     pub size: usize,
     /// Priority of their stream in a session. With other transports they have their own connection, without priority.
     pub priority: u8,
+    /// They are datagrams: a flow of the session, whose behaviour decides its priority, or with TCP on one path UDP on that path.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub datagrams: bool,
 }
 
 impl MessageFlow {
     /// Head movement and control: a thousand a second.
     #[must_use]
     pub fn imu() -> Self {
-        Self { name: "imu".to_owned(), per_second: 1000, size: 64, priority: 7 }
+        Self { name: "imu".to_owned(), per_second: 1000, size: 64, priority: 7, datagrams: false }
     }
 
     /// Sound: a frame of 20 ms at 128 kbit/s.
     #[must_use]
     pub fn audio() -> Self {
-        Self { name: "audio".to_owned(), per_second: 50, size: 320, priority: 6 }
+        Self { name: "audio".to_owned(), per_second: 50, size: 320, priority: 6, datagrams: false }
+    }
+
+    /// A game: 60 datagrams of 200 bytes a second.
+    #[must_use]
+    pub fn game() -> Self {
+        Self { name: "game".to_owned(), per_second: 60, size: 200, priority: 0, datagrams: true }
+    }
+
+    /// Media of 3 Mbit/s in datagrams of seven packets of an MPEG transport stream, as SRT sends them.
+    #[must_use]
+    pub fn media() -> Self {
+        Self { name: "media".to_owned(), per_second: 285, size: 1316, priority: 0, datagrams: true }
     }
 
     /// The values clamped to the range that an endpoint accepts.
     pub(crate) fn bounded(&self) -> Self {
         Self {
             per_second: self.per_second.clamp(1, 10_000),
-            size: self.size.clamp(STAMP, 65_536),
+            size: self.size.clamp(2 * STAMP, if self.datagrams { 1400 } else { 65_536 }),
             ..self.clone()
         }
     }
@@ -53,7 +68,7 @@ pub struct MessageRecord {
     /// Number of messages that arrived.
     pub arrived: usize,
     /// Number of messages sent that had not arrived when the run ended. They count with their age at that time, a
-    /// lower bound of their latency. Without them, a blocked flow would look fast.
+    /// lower bound of their latency. Without them, a blocked flow would look fast. Lost datagrams have no latency.
     pub missing: usize,
     /// Median, milliseconds.
     pub p50_ms: f64,
@@ -85,6 +100,11 @@ impl MessageRecord {
             longest_ms: percentile(100),
             percentiles_ms,
         }
+    }
+
+    /// Datagrams: from the latencies of those that arrived, milliseconds, and the number of those that did not.
+    pub(crate) fn with_lost(name: &str, latencies_ms: &[f64], lost: usize) -> Self {
+        Self { missing: lost, ..Self::new(name, latencies_ms, &[]) }
     }
 
     /// Share of the sent messages that arrived, per cent.

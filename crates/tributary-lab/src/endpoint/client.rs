@@ -1,6 +1,6 @@
 //! The client of a run: connects over all its paths, waits for the start, measures one workload.
 
-use super::{ClientReport, EndpointError, Reply, Task, inner, input, messages, reply, system, usage};
+use super::{ClientReport, EndpointError, Reply, Task, datagrams, inner, input, messages, reply, system, usage};
 use crate::messages::{MessageFlow, MessageRecord};
 use crate::transport::Paths;
 use crate::workload::{Record, Workload};
@@ -36,14 +36,18 @@ pub(super) async fn run(task: &Task, paths: &[Path], workload: &Workload) -> Res
     let connection = to.connect(&config).await?;
     let stream = introduced(&connection, 0, 0).await?;
     let stats = to.all_up(&connection).await?;
-    let (mut streams, mut connections) = (Vec::new(), Vec::new());
+    let (mut ends, mut connections) = (Vec::new(), Vec::new());
     for (flow, kind) in task.messages.iter().zip(1..) {
+        if flow.datagrams {
+            ends.push(Beside::Datagrams(datagrams::End::open(&connection, paths).await?, kind));
+            continue;
+        }
         let own = beside(&connection, &config, &to).await?;
-        streams.push(introduced(&own, kind, flow.priority).await?);
+        ends.push(Beside::Stream(introduced(&own, kind, flow.priority).await?));
         to.all_up(&own).await?;
         connections.push(own);
     }
-    let (record, messages, cpu_seconds) = begin(stream, workload, (streams, &task.messages)).await?;
+    let (record, messages, cpu_seconds) = begin(stream, workload, (ends, &task.messages)).await?;
     reply(&Reply::Measured(Box::new(ClientReport {
         record,
         cpu_seconds,
@@ -56,6 +60,21 @@ pub(super) async fn run(task: &Task, paths: &[Path], workload: &Workload) -> Res
         session.abort(0, "the measurement is over");
     }
     Ok(())
+}
+
+/// What carries one kind of messages; datagrams with its number.
+enum Beside {
+    Stream(TransportStream),
+    Datagrams(datagrams::End, u8),
+}
+
+impl Beside {
+    async fn receive(&mut self, flow: &MessageFlow, received: &mut messages::Received) {
+        match self {
+            Self::Stream(stream) => messages::receive(stream, flow, received).await,
+            Self::Datagrams(end, kind) => end.record(*kind, received).await,
+        }
+    }
 }
 
 /// The connection for one kind of messages: the given one, or a new one if the transport has no streams.
@@ -88,7 +107,7 @@ async fn introduced(
 async fn begin(
     stream: TransportStream,
     workload: &Workload,
-    (mut beside, flows): (Vec<TransportStream>, &[MessageFlow]),
+    (mut beside, flows): (Vec<Beside>, &[MessageFlow]),
 ) -> Result<(Record, Vec<MessageRecord>, f64), EndpointError> {
     let mut lines = input::lines();
     reply(&Reply::Connected);
@@ -98,8 +117,8 @@ async fn begin(
     let began = usage::cpu_time();
     let mut received: Vec<messages::Received> = flows.iter().map(|_| Default::default()).collect();
     let mut receiving: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
-    for ((stream, flow), received) in beside.iter_mut().zip(flows).zip(&mut received) {
-        receiving.push(Box::pin(messages::receive(stream, flow, received)));
+    for ((end, flow), received) in beside.iter_mut().zip(flows).zip(&mut received) {
+        receiving.push(Box::pin(end.receive(flow, received)));
     }
     let record = tokio::select! {
         record = fetch(stream, workload) => record?,

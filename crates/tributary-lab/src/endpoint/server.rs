@@ -1,8 +1,8 @@
 //! The server of a run: accepts connections, serves every stream, and reports when its input ends.
 
 use super::{
-    Counters, EndpointError, Reply, ServerReport, Task, WindowSample, inner, input, messages, reply, usage,
-    windows,
+    Counters, EndpointError, Reply, ServerReport, Task, WindowSample, datagrams, inner, input, messages,
+    reply, system, usage, windows,
 };
 use crate::messages::MessageFlow;
 use crate::transport::listen;
@@ -57,6 +57,9 @@ pub(super) async fn run(
         Some(congestion) => inner::listen(task, congestion, addresses).await?,
         None => listen(&task.config()?, addresses).await?,
     };
+    if let TransportName::Tcp(_) = task.transport {
+        datagrams::serve_udp(&listening, &shared.flows).await.map_err(system("binding UDP"))?;
+    }
     reply(&Reply::Ready(listening));
     let began = usage::cpu_time();
     loop {
@@ -83,6 +86,9 @@ async fn serve_connection(connection: Connection, shared: Shared) {
         seen.fallback |= connection.stats().fallback;
         seen.session = connection.session().cloned();
     });
+    if let Some(session) = connection.session() {
+        tokio::spawn(datagrams::serve_flows(session.clone(), shared.flows.clone()));
+    }
     while let Ok(stream) = connection.accept_stream().await {
         tokio::spawn(serve_stream(stream, connection.clone(), shared.clone()));
     }

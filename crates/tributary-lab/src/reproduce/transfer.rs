@@ -118,6 +118,7 @@ fn simulation(cell: &Cell, given: Given<'_>) -> Result<Simulation, CellError> {
         workloads.push(WorkloadSpec::Messages { per_second, size, priority: 7, deadline: None });
     }
     over_quic(cell)?;
+    datagrams(cell)?;
     // The other transports of a comparison have no transmission window.
     let session = matches!(transport, TransportName::Session { .. });
     // quinn's own CUBIC, as on sockets.
@@ -135,6 +136,16 @@ fn simulation(cell: &Cell, given: Given<'_>) -> Result<Simulation, CellError> {
 /// The congestion control on the axis `inner`: of a QUIC connection inside a session, or directly on a path.
 fn inner(cell: &Cell) -> Option<&str> {
     Some(cell.label("inner")).filter(|name| !name.is_empty())
+}
+
+/// The datagrams that the axis `datagrams` puts beside the transfer; the simulator has none.
+fn datagrams(cell: &Cell) -> Result<Option<MessageFlow>, CellError> {
+    match cell.label("datagrams") {
+        "" => Ok(None),
+        "game" if cell.world == World::Emu => Ok(Some(MessageFlow::game())),
+        "media" if cell.world == World::Emu => Ok(Some(MessageFlow::media())),
+        _ => Err(cell.refused("datagrams", "game or media, on sockets")),
+    }
 }
 
 /// Whether the axis `subflows` asks for subflows over QUIC; the simulator has none.
@@ -226,6 +237,12 @@ fn emulation(cell: &Cell) -> Result<Run, CellError> {
     run.attempts = cell.attempts;
     if cell.messages {
         run.messages = vec![MessageFlow::imu()];
+    }
+    if let Some(datagrams) = datagrams(cell)? {
+        if !matches!(run.transport, TransportName::Tcp(_) | TransportName::Session { .. }) {
+            return Err(cell.refused("transport", "with datagrams: a path, or a session's scheduler"));
+        }
+        run.messages.push(datagrams);
     }
     Ok(run)
 }
