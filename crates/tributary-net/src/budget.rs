@@ -128,9 +128,9 @@ impl Budget {
         self.total() / 2
     }
 
-    /// Free bytes of the pool that a session may use.
-    fn left(&self, taken: &Taken, steady: bool) -> u64 {
-        let pool = if steady { self.pool() } else { self.pool() / 4 * 3 };
+    /// Free bytes of the pool that a session may use. One without steady traffic may use `lent` bytes of the part for the others.
+    fn left(&self, taken: &Taken, steady: bool, lent: u64) -> u64 {
+        let pool = if steady { self.pool() } else { self.pool() / 4 * 3 + lent };
         pool.saturating_sub(taken.extra)
     }
 
@@ -197,22 +197,26 @@ impl Share {
     /// used.
     pub fn take(&mut self, wanted: &Use) -> bool {
         let all = wanted.extra().max(self.extra);
-        self.take_if_fair(wanted, all, wanted.steady)
+        self.take_if_fair(wanted, all, 0)
     }
 
     /// The same for another subflow, or another connection to a target.
     pub fn take_connection(&mut self, wanted: &Use) -> bool {
-        self.take_if_fair(wanted, wanted.of_connections(), true)
+        let part = wanted.of_connections().min(wanted.extra().max(self.extra));
+        let of_steady = self.budget.pool() / 8;
+        self.take_if_fair(wanted, part, of_steady)
     }
 
-    /// `part`: what the session would have of the memory that is shared out.
-    fn take_if_fair(&mut self, wanted: &Use, part: u64, steady: bool) -> bool {
+    /// `part`: what the session would have of the memory that is shared out; `lent`: what a session without steady traffic may use
+    /// of the part for those with it.
+    fn take_if_fair(&mut self, wanted: &Use, part: u64, lent: u64) -> bool {
         let more = wanted.extra().saturating_sub(self.extra);
         if more == 0 {
             return true;
         }
         let mut taken = self.budget.taken();
-        let left = self.budget.left(&taken, steady);
+        let lent = if wanted.steady { 0 } else { lent };
+        let left = self.budget.left(&taken, wanted.steady, lent);
         if more > left || part > left - more {
             self.budget.refused.fetch_add(1, Ordering::Relaxed);
             return false;
@@ -236,7 +240,7 @@ impl Share {
         let mut taken = self.budget.taken();
         taken.extra = taken.extra - self.extra + extra;
         self.extra = extra;
-        let left = self.budget.left(&taken, used.steady);
+        let left = self.budget.left(&taken, used.steady, 0);
         if taken.extra > self.budget.pool() && used.memory.records > SESSION / 4 {
             Fairness::Exhausted
         } else if extra / 2 > left {
@@ -319,9 +323,11 @@ mod tests {
         assert!(!shares[0].take(&holding(SESSION + windows[0] + MIB)), "it has no more windows");
         let open = |share: &mut Share, windows: u64| {
             let with = |connections| Use { connections, ..holding(SESSION + windows) };
-            (1..).take_while(|count| share.take_connection(&with(*count))).count() as u64 * Limits::CONNECTION / MIB
+            (1..).take_while(|count| share.take_connection(&with(*count))).count() as u64 * Limits::CONNECTION
+                / MIB
         };
-        let got: Vec<u64> = shares.iter_mut().zip(&windows).map(|(share, windows)| open(share, *windows)).collect();
+        let got: Vec<u64> =
+            shares.iter_mut().zip(&windows).map(|(share, windows)| open(share, *windows)).collect();
         assert_eq!(got, [62, 31, 15], "half of the 125 MiB that are free, and so on");
         assert!(budget.snapshot().taken <= 2000 * MIB);
     }
@@ -338,6 +344,20 @@ mod tests {
         {}
         let taken = budget.taken().extra / MIB;
         assert!((700..=750).contains(&taken), "{taken} of 1000 MiB");
+        assert!(grow(&mut steady) >= 120 * MIB);
+        assert_eq!(steady.settle(&holding(SESSION)), Fairness::Fair);
+        // Nor do connections of the idle ones take all of that quarter.
+        for share in &mut still {
+            let windows = SESSION + share.extra;
+            let with = |connections| Use { connections, ..stands(windows) };
+            let _ = (1..).take_while(|count| share.take_connection(&with(*count))).count();
+        }
+        assert!((800..=875).contains(&(budget.taken().extra / MIB)), "{:?}", budget.taken());
+        assert!(grow(&mut steady) >= 60 * MIB);
+        steady.settle(&holding(SESSION));
+        for share in &mut still {
+            share.settle(&stands(SESSION + share.extra.min(3 * MIB)));
+        }
         assert!(grow(&mut steady) >= 120 * MIB);
         // A steady session keeps this memory as long as it needs it. An idle session with the same amount gives some
         // back.

@@ -116,7 +116,7 @@ impl Driver {
             state.wake_waiting();
         }
         drop(state);
-        self.flush(cx);
+        moved |= self.flush(cx);
         moved |= self.act();
         self.arm(cx, deadline);
         moved
@@ -448,12 +448,18 @@ impl Driver {
         }
     }
 
-    fn flush(&mut self, cx: &mut Context<'_>) {
+    /// Writes what the subflows hold; returns whether one that held something has room again.
+    fn flush(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut emptied = false;
         for (id, subflow) in &mut self.subflows {
-            if let Poll::Ready(Err(error)) = subflow.poll_flush(cx) {
-                self.gathered.ended.push((*id, error.to_string()));
+            let held = subflow.held() > 0;
+            match subflow.poll_flush(cx) {
+                Poll::Ready(Ok(())) => emptied |= held,
+                Poll::Ready(Err(error)) => self.gathered.ended.push((*id, error.to_string())),
+                Poll::Pending => {}
             }
         }
+        emptied
     }
 
     /// Carries out the session's actions.

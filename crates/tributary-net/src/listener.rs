@@ -161,14 +161,7 @@ impl Listener {
             Ok(limit) => tracing::debug!(limit, "descriptors this process may open"),
             Err(error) => tracing::warn!("cannot raise the descriptor limit (ulimit -n): {error}"),
         }
-        let mut listeners = Vec::new();
-        for &address in &config.addresses {
-            let only_v6 = is_only_v6(address, &config.addresses);
-            listeners.push(listen(address, &config.common, only_v6)?);
-        }
-        let addresses: Vec<_> = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
-        #[cfg(feature = "quic")]
-        let endpoints = quic::bind(&addresses, &config.common)?;
+        let ports = Ports::bind(&config)?;
         let (fresh, sessions) = mpsc::channel(config.limits.sessions.max(1));
         let budget = Budget::new(config.limits.memory.max(Limits::LEAST_MEMORY));
         let registry = Arc::new(Registry {
@@ -177,7 +170,7 @@ impl Listener {
             limits: config.limits,
             budget: budget.clone(),
             tls,
-            instance: Instance::here(&addresses),
+            instance: Instance::here(&ports.addresses),
             own: config.own,
             entries: Mutex::default(),
             fresh,
@@ -194,14 +187,15 @@ impl Listener {
             tokio::spawn(revocation::watch(Arc::downgrade(&registry), clients.changes()));
         }
         let mut tasks = JoinSet::new();
-        for listener in listeners {
+        for listener in ports.listeners {
             tasks.spawn(accept_loop(listener, registry.clone()));
         }
         #[cfg(feature = "quic")]
-        endpoints
+        ports
+            .endpoints
             .into_iter()
             .for_each(|endpoint| drop(tasks.spawn(quic::accept_loop(endpoint, registry.clone()))));
-        Ok(Self { sessions, addresses, budget, _tasks: tasks })
+        Ok(Self { sessions, addresses: ports.addresses, budget, _tasks: tasks })
     }
 
     /// The memory of all its sessions.
@@ -221,6 +215,51 @@ impl Listener {
     /// Cancellation: dropping the future loses no session.
     pub async fn accept(&mut self) -> Option<(Session, SocketAddr)> {
         self.sessions.recv().await
+    }
+}
+
+/// Attempts to find a number that is free for TCP and for UDP, where the system chooses it.
+const PORT_ATTEMPTS: usize = 16;
+
+/// The ports on which a server listens.
+struct Ports {
+    listeners: Vec<TcpListener>,
+    addresses: Vec<SocketAddr>,
+    #[cfg(feature = "quic")]
+    endpoints: Vec<crate::quic::Endpoint>,
+}
+
+impl Ports {
+    /// Where the system chooses a TCP port whose number another program has for UDP, it chooses again.
+    fn bind(config: &ListenConfig) -> Result<Self, ListenError> {
+        let is_taken = |error: &ListenError| match error {
+            ListenError::BindUdp { address, error } => {
+                error.kind() == std::io::ErrorKind::AddrInUse && !config.addresses.contains(address)
+            }
+            _ => false,
+        };
+        for _ in 1..PORT_ATTEMPTS {
+            match Self::bind_once(config) {
+                Err(error) if is_taken(&error) => {}
+                bound => return bound,
+            }
+        }
+        Self::bind_once(config)
+    }
+
+    fn bind_once(config: &ListenConfig) -> Result<Self, ListenError> {
+        let mut listeners = Vec::new();
+        for &address in &config.addresses {
+            let only_v6 = is_only_v6(address, &config.addresses);
+            listeners.push(listen(address, &config.common, only_v6)?);
+        }
+        let addresses: Vec<_> = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+        Ok(Self {
+            #[cfg(feature = "quic")]
+            endpoints: quic::bind(&addresses, &config.common)?,
+            listeners,
+            addresses,
+        })
     }
 }
 

@@ -54,6 +54,8 @@ pub(crate) struct Subflow {
     stream: Pipe,
     security: Option<(Sealer, Opener)>,
     reply: Option<Reply>,
+    /// The last input had overtaken others.
+    overtook: bool,
     /// Bytes that came after the reply in the same read.
     behind: Option<(Bytes, bool)>,
     block: BytesMut,
@@ -88,6 +90,7 @@ impl Subflow {
             stream: channel.stream,
             security: channel.security,
             reply: established.reply.map(|awaited| Reply { awaited, bytes: Vec::new() }),
+            overtook: false,
             behind: None,
             block: BytesMut::with_capacity(BLOCK),
             fresh: true,
@@ -128,7 +131,14 @@ impl Subflow {
                 Err(error) => return refused(hung_up(error)),
             }
         }
+        // Neither waits for the other.
+        if std::mem::take(&mut self.overtook)
+            && let Poll::Ready(input) = self.poll_input(cx)
+        {
+            return Poll::Ready(input);
+        }
         if let Poll::Ready(frames) = self.stream.poll_overtaking(cx) {
+            self.overtook = true;
             return Poll::Ready(frames.map(Input::Overtaking));
         }
         self.poll_input(cx)

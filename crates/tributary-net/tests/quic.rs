@@ -160,6 +160,23 @@ async fn where_the_server_has_no_quic_or_udp_is_lost_tcp_is_used_at_once() {
     .await;
 }
 
+/// Where the system chooses the port, another program's UDP port of the same number is no obstacle; a port that was asked for is.
+#[tokio::test]
+async fn a_port_is_chosen_that_is_free_for_both_protocols() {
+    // The system prefers odd numbers for ports that it chooses (inet_csk_find_open_port). A quarter of these are taken.
+    let mut taken = Vec::new();
+    for port in (32_769..61_000).step_by(8) {
+        taken.extend(UdpSocket::bind(("127.0.0.9", port)).await);
+    }
+    let at = |port| ListenConfig::new(vec![SocketAddr::from(([127, 0, 0, 9], port))], quic(shared()));
+    for _ in 0..20 {
+        Listener::bind(at(0)).await.unwrap();
+    }
+    let one = taken[0].local_addr().unwrap().port();
+    let refused = Listener::bind(at(one)).await.unwrap_err().to_string();
+    assert!(refused.contains("UDP") && refused.contains("another program uses this port"), "{refused}");
+}
+
 #[tokio::test]
 async fn settings_that_quic_does_not_have_are_refused() {
     let server = "127.0.0.1:9".parse().unwrap();
@@ -285,7 +302,10 @@ async fn datagrams_overtake_a_lost_packet_of_a_stream() {
             }),
             tokio::spawn(async move {
                 let mut piece = vec![0; 65_536];
-                while tokio::io::AsyncReadExt::read(&mut read, &mut piece).await.is_ok_and(|length| length > 0) {
+                while tokio::io::AsyncReadExt::read(&mut read, &mut piece)
+                    .await
+                    .is_ok_and(|length| length > 0)
+                {
                     came.lock().unwrap().push(Instant::now());
                 }
             }),

@@ -475,7 +475,8 @@ impl SendBuffer {
 
     /// Segments with a copy on this subflow that the peer has not acknowledged.
     pub fn unacknowledged_on(&self, subflow: SubflowId) -> impl Iterator<Item = DataSeq> + '_ {
-        let open = self.segments.iter().filter(move |segment| !segment.acknowledged && segment.is_on(subflow));
+        let open =
+            self.segments.iter().filter(move |segment| !segment.acknowledged && segment.is_on(subflow));
         open.map(|segment| segment.head.seq)
     }
 

@@ -8,8 +8,8 @@ mod queue;
 mod rate;
 mod speed;
 
-use core::time::Duration;
 use bytes::{Bytes, BytesMut};
+use core::time::Duration;
 use tributary_types::{Bitrate, DataSeq, DataSize, Instant, PathId, SubflowId};
 
 use crate::scheduler::SubflowView;

@@ -1,6 +1,8 @@
 //! The client of a run: connects over all its paths, waits for the start, measures one workload.
 
-use super::{ClientReport, EndpointError, Reply, Task, datagrams, inner, input, messages, reply, system, usage};
+use super::{
+    ClientReport, EndpointError, Reply, Task, datagrams, inner, input, messages, reply, system, usage,
+};
 use crate::messages::{MessageFlow, MessageRecord};
 use crate::transport::Paths;
 use crate::workload::{Record, Workload};

@@ -2,15 +2,19 @@
 //!
 //! The client's first datagram says which kind it wants. Each of the server's has the time at which it was made and its number.
 
-use super::{EndpointError, system};
 use super::messages::{Received, ticks};
+use super::{EndpointError, system};
 use crate::messages::{MessageFlow, STAMP};
+use core::time::Duration;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use tokio::net::UdpSocket;
 use tributary_net::transport::Connection;
 use tributary_net::{Flow, FlowConfig, Session};
+
+/// After this time the client asks again for datagrams.
+const ASKED_AGAIN: Duration = Duration::from_millis(200);
 
 /// One end.
 pub(super) enum End {
@@ -65,10 +69,23 @@ impl End {
     pub async fn record(&self, kind: u8, received: &mut Received) {
         received.begin();
         let mut datagram = Vec::new();
-        if self.send(&[kind]).await {
-            while self.receive(&mut datagram).await {
-                let (Some(made), Some(number)) = (word(&datagram, 0), word(&datagram, STAMP)) else { continue };
+        // The first one may be lost on its way.
+        let asking = async {
+            while self.send(&[kind]).await {
+                tokio::time::sleep(ASKED_AGAIN).await;
+            }
+            core::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = asking => {}
+            _ = self.receive(&mut datagram) => {}
+        }
+        loop {
+            if let (Some(made), Some(number)) = (word(&datagram, 0), word(&datagram, STAMP)) {
                 received.datagram(made, number);
+            }
+            if !self.receive(&mut datagram).await {
+                break;
             }
         }
         core::future::pending::<()>().await;

@@ -33,8 +33,10 @@ use rest::Rest;
 
 /// Unidirectional streams that the peer may have open: at one in a millisecond, those of a round trip of 250 ms.
 const OVERTAKING_STREAMS: u32 = 256;
-/// Most bytes of one; what is read of them is held until its end.
+/// Most bytes of one; what is read of it is held until its end.
 pub(crate) const MOST_OVERTAKING: usize = 32 * 1024;
+/// Streams that are read at the same time. The others count in the windows below.
+const MOST_READ: usize = 64;
 /// Bytes that the peer may send before they are read: in order, and in all. The driver reads at once, so this limits a path
 /// whose product of rate and round trip is larger.
 const ORDERED_WINDOW: u32 = 4 << 20;
@@ -43,6 +45,8 @@ const WINDOW: u32 = ORDERED_WINDOW + (2 << 20);
 const UNKNOWN_WINDOW: u32 = 128 * 1024;
 /// A read of fewer bytes is followed by a rest.
 const LITTLE: usize = 32 * 1024;
+/// Frames that overtake may raise the send window to this.
+const MOST_WINDOW: u64 = 64 << 20;
 /// Bytes of the send window before the first measurement.
 const FIRST_WINDOW: u64 = 64 * 1024;
 /// An idle connection ends by itself after this time. The session notices sooner that a path is silent, and its pings keep the
@@ -160,14 +164,10 @@ impl Quic {
         if self.unfinished.is_some() || frames.len() > MOST_OVERTAKING {
             return false;
         }
-        let opened = pin!(self.connection.open_uni()).poll(&mut unwoken());
+        let opened = pin!(self.connection.open_uni()).poll(&mut Context::from_waker(Waker::noop()));
         let Poll::Ready(Ok(send)) = opened else { return false };
-        // They are sent before what was written in order, which leaves no room for them.
+        // They are sent before what was written in order.
         let _ = send.set_priority(1);
-        if self.blocked {
-            self.window += frames.len() as u64;
-            self.connection.set_send_window(self.window);
-        }
         self.unfinished = Some((send, frames.split().freeze()));
         true
     }
@@ -175,7 +175,14 @@ impl Quic {
     /// Writes what the unidirectional stream has not taken.
     pub(super) fn poll_finish_overtaking(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some((send, rest)) = &mut self.unfinished {
-            let taken = ready!(Pin::new(&mut *send).poll_write(cx, rest)).map_err(io::Error::from)?;
+            let mut taken = Pin::new(&mut *send).poll_write(cx, rest);
+            if taken.is_pending() && self.window < MOST_WINDOW {
+                // What was written in order has left no room for them.
+                self.window += rest.len() as u64;
+                self.connection.set_send_window(self.window);
+                taken = Pin::new(&mut *send).poll_write(cx, rest);
+            }
+            let taken = ready!(taken).map_err(io::Error::from)?;
             let _ = rest.split_to(taken);
             if rest.is_empty() {
                 let _ = send.finish();
@@ -193,19 +200,22 @@ impl Quic {
         ready!(self.writes.poll(cx));
         let mut written = 0;
         for slice in slices.iter().filter(|slice| !slice.is_empty()) {
-            let taken = match Pin::new(&mut self.send).poll_write(&mut unwoken(), slice) {
+            let taken = match Pin::new(&mut self.send).poll_write(cx, slice) {
                 Poll::Ready(taken) => taken.map_err(io::Error::from)?,
+                // Woken by the next acknowledgement, however long that takes.
                 Poll::Pending => 0,
             };
             written += taken;
             self.blocked = taken < slice.len();
             if self.blocked {
-                self.writes.begin();
                 break;
             }
         }
-        if written == 0 && self.blocked {
-            ready!(self.writes.poll(cx));
+        if self.blocked && written == 0 {
+            return Poll::Pending;
+        }
+        if self.blocked {
+            self.writes.begin();
         }
         Poll::Ready(Ok(written))
     }
@@ -307,11 +317,6 @@ impl Quic {
     }
 }
 
-/// For a call that is made again without having been woken.
-fn unwoken() -> Context<'static> {
-    Context::from_waker(Waker::noop())
-}
-
 /// The peer, or this end, has ended the connection in order.
 fn is_closed(reason: Option<ConnectionError>) -> bool {
     match reason {
@@ -346,7 +351,7 @@ async fn take_overtaking(connection: quinn::Connection, give: mpsc::Sender<io::R
             biased;
             read = first_of(&mut reading), if !reading.is_empty() => read,
             () = give.closed() => return,
-            opened = connection.accept_uni() => {
+            opened = connection.accept_uni(), if reading.len() < MOST_READ => {
                 let Ok(recv) = opened else { return };
                 reading.push(Box::pin(read_whole(recv)));
                 continue;

@@ -8,8 +8,8 @@ use thiserror::Error;
 use tributary_types::{Bitrate, DataSeq, PathId, StreamId, SubflowId};
 
 use super::encode::{
-    ACK, APART, CAP, CLOSE, CREDIT, DATA, DATA_FIN, DATAGRAMS, GONE, IN_ORDER, PING, PONG, REFRESH, REPLACE, RESET,
-    SETTINGS, SKIP, STOP, VOID,
+    ACK, APART, CAP, CLOSE, CREDIT, DATA, DATA_FIN, DATAGRAMS, GONE, IN_ORDER, PING, PONG, REFRESH, REPLACE,
+    RESET, SETTINGS, SKIP, STOP, VOID,
 };
 use super::{
     Ack, Control, DeclaredLimits, FIRST_FLOW, KBIT, MAX_ACK_RANGES, MAX_ACK_SUBFLOWS, MAX_FRAME_HEAD,

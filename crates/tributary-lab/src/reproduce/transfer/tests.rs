@@ -54,10 +54,9 @@ fn the_axis_subflows_is_what_carries_a_session_on_sockets() {
         assert_eq!(emulation(&cell(World::Emu, subflows)).unwrap().session.quic, over_quic);
     }
     assert!(simulation(&cell(World::Sim, "tcp"), None).is_ok());
-    for refused in [
-        simulation(&cell(World::Sim, "quic"), None).err(),
-        emulation(&cell(World::Emu, "sctp")).err(),
-    ] {
+    for refused in
+        [simulation(&cell(World::Sim, "quic"), None).err(), emulation(&cell(World::Emu, "sctp")).err()]
+    {
         let told = refused.expect("it is not measured").to_string();
         assert!(told.contains("tcp, or on sockets quic"), "{told}");
     }

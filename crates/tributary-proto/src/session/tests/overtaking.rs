@@ -5,8 +5,8 @@ use tributary_types::{DataSeq, Instant, StreamId, SubflowId};
 
 use super::datagrams::flow_segment;
 use super::hostile::{ON, data, server};
-use crate::flow::FlowConfig;
 use crate::event::Event;
+use crate::flow::FlowConfig;
 use crate::session::{PART, ProtocolError, Session};
 use crate::wire::{Ack, Control, Decoder, Ecn, FIRST_FLOW, Item, SegmentKind, encode_control};
 
