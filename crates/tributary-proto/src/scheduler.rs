@@ -97,17 +97,6 @@ impl SubflowView {
         Self { rate: self.sustained_rate, ..*self }.arrival(bytes)
     }
 
-    /// The same, if the subflow turns out faster than it was so far: while half of its congestion window is free, it may carry
-    /// twice the rate, up to what the window allows. By what it carried, a subflow that got little would get little for ever.
-    #[must_use]
-    pub fn hoped_arrival(&self, bytes: u64) -> Duration {
-        let window = Bitrate::of(DataSize::from_bytes(self.cwnd), self.srtt);
-        let twice = self.sustained_rate.map(|rate| Bitrate::from_bps(rate.as_bps().saturating_mul(2)));
-        let is_full = self.in_flight.saturating_mul(2) >= self.cwnd;
-        let rate = if is_full { None } else { twice.min(window) };
-        Self { rate: self.sustained_rate.max(rate), ..*self }.arrival(bytes)
-    }
-
     /// As [`Self::arrival`] for data that fills no path: the rate is what the congestion window allows, and not the little that
     /// was sent.
     #[must_use]

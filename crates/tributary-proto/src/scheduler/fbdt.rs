@@ -284,7 +284,7 @@ impl Fbdt {
 /// takes one only if the others need longer for what waits, and then the one that they would reach when it arrives.
 fn flow_takes(of: &SubflowView, window: &WindowView<'_>, all: &[SubflowView]) -> Takes {
     let others = || all.iter().filter(|s| !s.silent && s.id != of.id);
-    let arrival = of.hoped_arrival(FLOW_SEGMENT);
+    let arrival = of.sustained_arrival(FLOW_SEGMENT);
     let soonest = others().map(|s| s.sustained_arrival(FLOW_SEGMENT)).min();
     let Some(soonest) = soonest.filter(|soonest| *soonest < arrival) else { return Takes::After(0) };
     let together = Bitrate::from_bps(others().filter_map(|s| s.sustained_rate).map(Bitrate::as_bps).sum());
