@@ -20,6 +20,7 @@ use tributary_testing::{becomes, in_time};
 const WARM_UP: u32 = 300;
 /// Connections of each counted part; so many that a queue that grows once, by up to 16 kB, is less than [`SLACK`] for each.
 const PART: u32 = 1000;
+const PARTS: u32 = 5;
 /// Concurrent connections.
 const TOGETHER: usize = 8;
 /// Bytes for each connection that do not count as kept, for records whose number varies.
@@ -142,11 +143,18 @@ fn connections_that_have_ended_leave_nothing_allocated() {
     let in_time = |proxy: &Proxy, numbers| runtime.block_on(in_time(proxy.carry(numbers)));
     let proxy = runtime.block_on(Proxy::start());
     in_time(&proxy, 0..WARM_UP);
-    let mut kept: Vec<i64> = (0..3)
+    let kept: Vec<_> = (0..PARTS)
         .map(|part| WARM_UP + part * PART)
-        .map(|first| measure(|| in_time(&proxy, first..first + PART)).bytes_current)
+        .map(|first| measure(|| in_time(&proxy, first..first + PART)))
+        .map(|kept| (kept.count_current, kept.bytes_current))
         .collect();
-    kept.sort_unstable();
-    // In one part a subflow may take another receive block, which it keeps for reuse.
-    assert!(kept[1] < SLACK * i64::from(PART), "bytes kept after {PART} connections each: {kept:?}");
+    // What a connection leaves shows in every part, and as an allocation of its own or as bytes of a larger one. In some parts a
+    // subflow takes another buffer, which it keeps for reuse.
+    let mut counts: Vec<_> = kept.iter().map(|(count, _)| *count).collect();
+    counts.sort_unstable();
+    let least = kept.iter().map(|(_, bytes)| *bytes).min().unwrap();
+    assert!(
+        counts[counts.len() / 2] < i64::from(PART) / 20 && least < SLACK * i64::from(PART),
+        "allocations and bytes kept after {PART} connections each: {kept:?}"
+    );
 }
