@@ -79,8 +79,8 @@ pub struct Report {
     pub nginx: Vec<Turn>,
     /// Bytes per second of processor time, over nginx's.
     pub ratio: Judged,
-    /// Growth of memory over the second half of the turns, MiB: along the line through them. In the first half the
-    /// allocator's heaps fill.
+    /// Growth of memory over the second half of the turns, MiB: along the line through them. The first half is
+    /// a warm-up.
     pub growth: Judged,
 }
 

@@ -131,7 +131,7 @@ impl Subflow {
                 Err(error) => return refused(hung_up(error)),
             }
         }
-        // Neither waits for the other.
+        // They alternate, so that neither holds up the other.
         if std::mem::take(&mut self.overtook)
             && let Poll::Ready(input) = self.poll_input(cx)
         {

@@ -377,8 +377,9 @@ impl Session {
         Ok(())
     }
 
-    /// The transport of a subflow that was just opened, at both ends, lets frames arrive before what was sent before them
-    /// ([`Transmit::may_overtake`](crate::Transmit::may_overtake)). Before any segment is sent or received on it.
+    /// Says that the transport of this subflow may deliver frames out of order
+    /// ([`Transmit::may_overtake`](crate::Transmit::may_overtake)). Call it at both ends, before any segment is sent or received on the
+    /// subflow, because both count such segments apart.
     pub fn let_overtake(&mut self, id: SubflowId) {
         if let Some(subflow) = self.subflows.get_mut(&id) {
             subflow.overtakes = true;

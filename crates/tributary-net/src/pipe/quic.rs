@@ -43,7 +43,7 @@ const ORDERED_WINDOW: u32 = 4 << 20;
 const WINDOW: u32 = ORDERED_WINDOW + (2 << 20);
 /// The same before the peer's hello was checked: a hello, and the first data of a client that does not wait for the reply.
 const UNKNOWN_WINDOW: u32 = 128 * 1024;
-/// A read of fewer bytes is followed by a rest.
+/// A read of fewer bytes is followed by a pause.
 const LITTLE: usize = 32 * 1024;
 /// Frames that overtake may raise the send window to this.
 const MOST_WINDOW: u64 = 64 << 20;
@@ -71,8 +71,8 @@ pub(crate) struct Quic {
     window: u64,
     /// The last write was not accepted whole.
     blocked: bool,
-    /// Every packet and every acknowledgement would wake the driver. It reads little pieces, and writes into a window that was
-    /// full, only after a while.
+    /// Pauses after a read of few bytes and after a write that filled the window, so that not every packet and every
+    /// acknowledgement wakes the driver.
     reads: Rest,
     writes: Rest,
     seen: Seen,

@@ -39,8 +39,9 @@ impl Outstanding {
         self.segments.front()
     }
 
-    /// The peer counts `total` of them. Removes the oldest ones; returns their bytes, and the newest of them, if there are any. Those that
-    /// arrive in order are these. Of those that overtake one another as many have arrived, perhaps others.
+    /// The peer has counted `total` of them so far. Removes as many of the oldest, and returns their bytes and the newest of them; `None` if
+    /// none are new. Segments that arrive in order are exactly these. If segments overtake one another, the number is right, but others
+    /// may have arrived.
     pub fn count(&mut self, total: u64) -> Option<(u64, Sent)> {
         let new = total.saturating_sub(self.counted).min(self.segments.len() as u64);
         self.counted += new;

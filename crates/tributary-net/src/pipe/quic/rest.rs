@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Shorter than what is unsent lasts ([`Room`](tributary_proto::room::Room)), so that a path does not run empty.
+/// Shorter than the 4 ms for which the unsent bytes of [`Room`](tributary_proto::room::Room) last, so that a path does not run empty.
 const REST: Duration = Duration::from_millis(1);
 
 /// The pause.
