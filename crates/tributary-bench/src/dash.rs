@@ -137,13 +137,13 @@ async fn measure(
     })
 }
 
+/// Over all steps of the second half.
 fn growth(turns: &[Turn]) -> Judged {
-    let turns = &turns[turns.len() / 2..];
-    let points = turns.iter().enumerate().map(|(at, turn)| (at as f64, turn.memory_kb as f64 / 1024.0));
-    let slope = stats::slope_interval(&points.collect::<Vec<_>>());
-    let steps = turns.len().saturating_sub(1) as f64;
-    let interval = slope.map(|(_, of)| Interval { low: of.low * steps, high: of.high * steps });
-    Judged::new(slope.map_or(f64::NAN, |(each, _)| each * steps), interval, FLAT)
+    let memory: Vec<f64> = turns.iter().map(|turn| turn.memory_kb as f64 / 1024.0).collect();
+    let each = stats::settled_growth(&memory);
+    let steps = (turns.len() - turns.len() / 2).saturating_sub(1) as f64;
+    let interval = each.map(|(_, of)| Interval { low: of.low * steps, high: of.high * steps });
+    Judged::new(each.map_or(f64::NAN, |(each, _)| each * steps), interval, FLAT)
 }
 
 async fn turn(settings: &Settings, server: &Server, sizes: &[u64]) -> Result<Turn, BenchError> {

@@ -133,6 +133,14 @@ pub fn slope_interval(points: &[(f64, f64)]) -> Option<(f64, Interval)> {
     Some((slope, Interval { low: slope - half, high: slope + half }))
 }
 
+/// Growth from one value to the next over the second half of `values`, and its 95 % interval ([`slope_interval`]); the first half is
+/// a warm-up. Needs five values.
+#[must_use]
+pub fn settled_growth(values: &[f64]) -> Option<(f64, Interval)> {
+    let settled = values[values.len() / 2..].iter().enumerate();
+    slope_interval(&settled.map(|(at, value)| (at as f64, *value)).collect::<Vec<_>>())
+}
+
 /// The 0.975 quantile of Student's t for `freedom` degrees of freedom, rounded up between table rows.
 fn t_quantile(freedom: usize) -> f64 {
     const TABLE: [f64; 30] = [

@@ -96,3 +96,13 @@ fn a_slope_is_found_with_its_interval() {
     assert!(slope_interval(&[(1.0, 1.0), (2.0, 2.0)]).is_none());
     assert!(slope_interval(&[(1.0, 1.0), (1.0, 2.0), (1.0, 4.0)]).is_none());
 }
+
+#[test]
+fn growth_is_that_of_the_second_half() {
+    let warm = [10.0, 40.0, 55.0, 60.0, 60.1, 59.9, 60.0, 60.1, 60.0];
+    let (each, interval) = settled_growth(&warm).unwrap();
+    assert!(each.abs() < 0.1 && interval.low < 0.0 && interval.high > 0.0, "{each} {interval:?}");
+    let leak = warm.iter().enumerate().map(|(at, value)| value + 3.0 * at as f64);
+    assert!(settled_growth(&leak.collect::<Vec<_>>()).unwrap().1.low > 2.0);
+    assert!(settled_growth(&warm[..4]).is_none());
+}
