@@ -40,7 +40,7 @@ const STUCK: Duration = Duration::from_secs(20);
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
     /// Rounds; each case runs once per round
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
     /// Seconds of each upload that is not interrupted
     #[arg(long, default_value_t = 10.0, value_parser = quantity::part_seconds_in(4.0..=60.0))]

@@ -24,7 +24,7 @@ use std::time::Instant;
 use tempfile::TempDir;
 use tributary_cli::quantity;
 use tributary_net::{Common, ConnectConfig, Key, PathConfig, Session, connect};
-use tributary_report::{Table, stats};
+use tributary_report::Table;
 
 pub(crate) use hostile::run as run_hostile;
 use together::Together;
@@ -57,7 +57,7 @@ pub struct Settings {
     pub clients: u32,
     #[command(flatten)]
     pub(crate) memory: tributary_cli::arguments::MemoryArguments,
-    /// Rounds, each without and with hostile sessions
+    /// Rounds, each without and with hostile sessions; growth of memory is judged from five on
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
     pub rounds: u32,
     /// Seconds of each transfer of the honest client
@@ -160,8 +160,7 @@ async fn measure(settings: &Settings, progress: Progress<'_>) -> Result<Report, 
         gone(&server, 1).await?;
     }
     let peaks: Vec<f64> = report.most.iter().map(|most| mib(*most)).collect();
-    report.peak =
-        Some(Judged::over(&peaks, stats::maximum, Expectation::AtMost(mib(settings.memory.limits().memory))));
+    report.peak = Some(Judged::most(&peaks, Expectation::AtMost(mib(settings.memory.limits().memory))));
     for direction in &mut report.honest {
         direction.ratio = Some(Judged::ratio(&direction.beside_mbps, &direction.alone_mbps, KEEPS));
     }

@@ -20,7 +20,7 @@ use tributary_net::{Common, ConnectConfig, Key, PathConfig, Session, Stream, con
 use tributary_proto::wire::{
     Control, DeclaredLimits, SegmentHead, SegmentKind, encode_control, encode_segment_head,
 };
-use tributary_report::Table;
+use tributary_report::{Table, stats};
 use tributary_types::{DataSeq, StreamId};
 
 use crate::daemon::{Program, keygen};
@@ -90,7 +90,7 @@ pub fn run(hostile: Hostile, flood: &super::Settings, progress: Progress<'_>) ->
     scene.over.store(true, Relaxed);
     let _ = crowd.join();
     let (alone_ms, beside_ms, taken_mb) = result?;
-    let longest_ms = Judged::over(&beside_ms, worst, WORST_MS);
+    let longest_ms = Judged::most(&beside_ms, WORST_MS);
     Ok(Report { hostile, taken_mb, alone_ms, beside_ms, longest_ms })
 }
 
@@ -99,10 +99,6 @@ struct Scene {
     over: AtomicBool,
     flooding: AtomicBool,
     taken: AtomicU64,
-}
-
-fn worst(samples: &[f64]) -> Option<f64> {
-    samples.iter().copied().reduce(f64::max)
 }
 
 type Rounds = (Vec<f64>, Vec<f64>, Vec<f64>);
@@ -292,7 +288,7 @@ impl Tables for Report {
         let title = format!("Longest round trip of a session beside {SESSIONS} that send {:?}", self.hostile);
         let table = Table::of(&title.to_lowercase(), [self])
             .number(("hostile frames", "MB/s"), 1, |of| crate::median(&of.taken_mb))
-            .number(("alone", "ms"), 1, |of| worst(&of.alone_ms))
+            .number(("alone", "ms"), 1, |of| stats::maximum(&of.alone_ms))
             .judged("beside them, ms", |of| of.longest_ms.cells(1))
             .table();
         vec![table]

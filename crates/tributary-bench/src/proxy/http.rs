@@ -12,7 +12,7 @@ use std::path::Path;
 use tributary_emu::{Side, VethNetwork};
 use tributary_lab::nginx::Nginx;
 use tributary_lab::process::output;
-use tributary_report::{Table, stats};
+use tributary_report::Table;
 
 use crate::{BenchError, Expectation, Judged, Progress, Tables, bounds, median};
 use chain::{Chain, FILES, PATHS, Peer};
@@ -103,7 +103,7 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchE
         versions,
         requests: Judged::ratio(&tributary.requests_per_s, &haproxy.requests_per_s, RATIO),
         bytes: Judged::ratio(&tributary.mbytes_per_s, &haproxy.mbytes_per_s, RATIO),
-        memory_mb: Judged::over(&peaks, stats::maximum, MEMORY_MB),
+        memory_mb: Judged::most(&peaks, MEMORY_MB),
         contestants: contestants.into(),
     })
 }

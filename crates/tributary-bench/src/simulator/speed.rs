@@ -30,7 +30,7 @@ const ROUND_TRIP: Duration = Duration::from_millis(10);
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
     /// Rounds; each simulator runs once per round
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
     pub rounds: u32,
     /// The core that both run on
     #[arg(long, default_value_t = 0)]
