@@ -9,7 +9,7 @@
 mod live;
 mod player;
 
-use super::{BenchError, Expectation, Judged, Progress, Tables};
+use super::{BenchError, Expectation, Judged, Progress, Tables, audited};
 use clap::Args;
 use core::time::Duration;
 use live::Recording;
@@ -17,10 +17,10 @@ use player::{Frames, Playback};
 use serde::Serialize;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Instant;
-use tributary_emu::{Network, Side};
+use tributary_emu::{Audit, Network, Side};
 use tributary_lab::kernel;
 use tributary_link::{LinkSpec, Moment, PathSpec, Scenario};
-use tributary_report::{Rows, Table, stats};
+use tributary_report::{Rows, Table, TableCell, stats};
 use tributary_types::Bitrate;
 
 const SESSION: &str = "session";
@@ -101,6 +101,8 @@ pub struct Report {
     pub added_ms: Vec<f64>,
     /// From an interface's loss to the removal of its path.
     pub removed_ms: Vec<f64>,
+    /// The emulator's audit.
+    pub audit: Audit,
 }
 
 /// How many frames a stream of this length has.
@@ -170,13 +172,8 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchE
         let recordings = client.join().map_err(|_| failed("sink", "it panicked".to_owned()))??;
         Ok::<_, BenchError>((recordings.map_err(|reason| failed("sink", reason))?, switched?, origin))
     })?;
-    Ok(report(
-        handoffs,
-        (SESSION, &recordings.0),
-        (MPTCP, &recordings.1),
-        &switched,
-        (origin, frames(length)),
-    ))
+    let streams = [(SESSION, &recordings.0), (MPTCP, &recordings.1)];
+    Ok(report(handoffs, streams, &switched, (origin, frames(length)), network.audit()?))
 }
 
 /// Takes interfaces down and up by the schedule.
@@ -208,12 +205,12 @@ fn switch(
 
 fn report(
     handoffs: Vec<Handoff>,
-    ours: (&'static str, &Recording),
-    theirs: (&'static str, &Recording),
+    streams: [(&'static str, &Recording); 2],
     switched: &Switched,
     (origin, count): (Instant, u32),
+    audit: Audit,
 ) -> Report {
-    let transports = [ours, theirs].map(|(transport, recording)| {
+    let transports = streams.map(|(transport, recording)| {
         // Data that arrived before time zero belongs to the player's first frames.
         let at = |moment: Instant| {
             moment.saturating_duration_since(origin).as_secs_f64()
@@ -230,9 +227,10 @@ fn report(
         let gaps_ms = handoffs.iter().map(gap).collect();
         TransportReport { transport, gaps_ms, discards, underflows, cut_short: recording.cut_short.clone() }
     });
+    let [(_, session), _] = streams;
     let (added_ms, removed_ms) =
-        (reactions(&switched.up, &ours.1.dialled), reactions(&switched.down, &ours.1.removed));
-    Report { handoffs, transports: transports.into(), added_ms, removed_ms }
+        (reactions(&switched.up, &session.dialled), reactions(&switched.down, &session.removed));
+    Report { handoffs, transports: transports.into(), added_ms, removed_ms, audit }
 }
 
 /// Time in milliseconds from each switch to the session's next action on that interface; the time to the next loss if
@@ -251,6 +249,27 @@ impl Report {
         let each = self.handoffs.iter().zip(&transport.gaps_ms);
         each.filter(|(one, _)| loss.is_none_or(|loss| one.loss == loss)).map(|(_, gap)| *gap).collect()
     }
+
+    fn audited(&self, judged: &Judged, decimals: usize) -> [TableCell; 4] {
+        audited(core::slice::from_ref(&self.audit), judged, decimals)
+    }
+
+    /// Adds the number of samples in ms, their median, the largest, and the 99th percentile with its bound.
+    fn with_figures<'a, T: Copy>(
+        &self,
+        rows: Rows<T>,
+        bound: Expectation,
+        samples: impl Fn(T) -> &'a [f64],
+    ) -> Table {
+        rows.number("number", 0, |row| samples(row).len() as f64)
+            .number(("p50", "ms"), 1, |row| stats::median(samples(row)))
+            .number(("most", "ms"), 1, |row| stats::maximum(samples(row)))
+            .judged("p99, ms", |row| {
+                let p99 = Judged::over(samples(row), |drawn| stats::percentile(drawn, 99.0), bound);
+                self.audited(&p99, 1)
+            })
+            .table()
+    }
 }
 
 impl Tables for Report {
@@ -265,15 +284,15 @@ impl Tables for Report {
         let names = Table::of(title, &gaps)
             .text("transport", |(transport, ..)| *transport)
             .text("loss of a radio", |(_, words, _)| *words);
-        let gaps = with_figures(names, GAP_MS, |(.., samples)| samples);
+        let gaps = self.with_figures(names, GAP_MS, |(.., samples)| samples);
         let noticed = Table::of("What a player with 1 s of buffer notices", &self.transports)
             .text("transport", |transport| transport.transport)
             .number("discarded frames", 0, |transport| f64::from(transport.discards))
             .number("underflows", 0, |transport| f64::from(transport.underflows))
             .text("end of the stream", |transport| transport.cut_short.as_deref().unwrap_or("in order"))
-            .text("", |transport| {
+            .judged("not in time", |transport| {
                 let lost = transport.discards + u32::from(transport.cut_short.is_some());
-                Judged::count(f64::from(lost), Expectation::AtMost(0.0)).verdict.cell()
+                self.audited(&Judged::count(f64::from(lost), Expectation::AtMost(0.0)), 0)
             })
             .table();
         let changes = [
@@ -282,20 +301,9 @@ impl Tables for Report {
         ];
         let title = "From a change of an interface to a change of the session's paths";
         let names = Table::of(title, changes).text("change", |(words, _)| words);
-        let reactions = with_figures(names, REACTION_MS, |(_, samples)| samples);
+        let reactions = self.with_figures(names, REACTION_MS, |(_, samples)| samples);
         vec![gaps, noticed, reactions]
     }
-}
-
-/// Adds the number of samples in ms, their median, the largest, and the 99th percentile with its bound.
-fn with_figures<'a, T: Copy>(rows: Rows<T>, bound: Expectation, samples: impl Fn(T) -> &'a [f64]) -> Table {
-    rows.number("number", 0, |row| samples(row).len() as f64)
-        .number(("p50", "ms"), 1, |row| stats::median(samples(row)))
-        .number(("most", "ms"), 1, |row| stats::maximum(samples(row)))
-        .judged("p99, ms", |row| {
-            Judged::over(samples(row), |drawn| stats::percentile(drawn, 99.0), bound).cells(1)
-        })
-        .table()
 }
 
 #[cfg(test)]

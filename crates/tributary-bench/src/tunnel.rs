@@ -48,7 +48,7 @@ pub struct Settings {
 }
 
 /// One contestant under one condition.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct ContestantReport {
     /// `bare`, `lossy`, `clean`, `blocked` (both links in turn for 0.4 s of every second) or `shared` (with a rival).
     pub condition: &'static str,
@@ -64,10 +64,12 @@ pub struct ContestantReport {
     pub rival: Vec<f64>,
     /// Processor seconds of all hosts per gigabyte, in each round.
     pub cpu_per_gb: Vec<f64>,
+    /// Rounds in which the emulator was not exact; they have no values (NaN).
+    pub invalid: u32,
 }
 
 /// A steady stream of datagrams through lossy links.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct StreamReport {
     /// Name of the contestant.
     pub name: &'static str,
@@ -77,6 +79,20 @@ pub struct StreamReport {
     pub delay_median: Vec<f64>,
     /// One-way delay in each round, ms: 99th percentile.
     pub delay_p99: Vec<f64>,
+    /// Rounds in which the emulator was not exact; they have no values (NaN).
+    pub invalid: u32,
+}
+
+impl ContestantReport {
+    /// Leaves the last round out, because the emulator was not exact.
+    fn leave_out(&mut self) {
+        self.invalid += 1;
+        let each =
+            [&mut self.mbps, &mut self.redundant, &mut self.timeouts, &mut self.rival, &mut self.cpu_per_gb];
+        for last in each.into_iter().filter_map(|values| values.last_mut()) {
+            *last = f64::NAN;
+        }
+    }
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -145,8 +161,7 @@ fn entry<'a>(
 ) -> &'a mut ContestantReport {
     let same = |known: &ContestantReport| known.condition == condition && known.name == name;
     let at = all.iter().position(same).unwrap_or_else(|| {
-        let (mbps, redundant, timeouts, rival, cpu_per_gb) = Default::default();
-        all.push(ContestantReport { condition, name, mbps, redundant, timeouts, rival, cpu_per_gb });
+        all.push(ContestantReport { condition, name, ..ContestantReport::default() });
         all.len() - 1
     });
     &mut all[at]
@@ -171,6 +186,7 @@ impl Tables for Report {
             .number("time-outs", 0, |c| median(&c.timeouts))
             .number(("rival", "Mbit/s"), 0, |c| known(&c.rival))
             .number(("CPU, all hosts", "s/GB"), 2, |c| median(&c.cpu_per_gb))
+            .number("rounds with an invalid audit, left out", 0, |c| f64::from(c.invalid))
             .table();
         let title = format!("A stream of {} Mbit/s, 5 % loss on each link; medians", STREAM_LINK / 2);
         let streams = Table::of(&title, &self.streams)
@@ -178,6 +194,7 @@ impl Tables for Report {
             .number(("delivered", "%"), 2, |s| median(&s.delivered) * 100.0)
             .number(("delay, median", "ms"), 1, |s| median(&s.delay_median))
             .number(("p99", "ms"), 1, |s| median(&s.delay_p99))
+            .number("rounds with an invalid audit, left out", 0, |s| f64::from(s.invalid))
             .table();
         vec![speeds, streams, aims::table(&self.aims)]
     }

@@ -34,11 +34,14 @@ pub(super) fn aims(contestants: &[ContestantReport], streams: &[StreamReport]) -
     let rates = |condition, name| of(condition, name).map_or(&[][..], |known| known.mbps.as_slice());
     let best = |condition| -> Vec<f64> {
         let peers = rates(condition, CUBIC).iter().zip(rates(condition, MPTCP));
-        peers.map(|(cubic, mptcp)| cubic.max(*mptcp)).collect()
+        // A round that was left out has no best.
+        let left_out = |(cubic, mptcp): &(&f64, &f64)| cubic.is_nan() || mptcp.is_nan();
+        peers.map(|peer| if left_out(&peer) { f64::NAN } else { peer.0.max(*peer.1) }).collect()
     };
     let (on, off) = (rates("bare", BARE[0].0), rates("bare", BARE[1].0));
     let gbps: Vec<f64> = on.iter().map(|mbps| mbps / 1e3).collect();
-    let timeouts = of("blocked", COTAG).map_or(f64::NAN, |cotag| cotag.timeouts.iter().sum());
+    let timeouts = of("blocked", COTAG).map(|cotag| cotag.timeouts.iter().filter(|count| count.is_finite()));
+    let timeouts = timeouts.map_or(f64::NAN, Iterator::sum);
     let rival = |name| of("shared", name).map_or(&[][..], |known| known.rival.as_slice());
     let stream = |name| streams.iter().find(|stream| stream.name == name);
     let delivered = stream("coding on").map_or(&[][..], |stream| stream.delivered.as_slice());
@@ -80,10 +83,8 @@ mod tests {
             condition,
             name,
             mbps: mbps.to_vec(),
-            redundant: Vec::new(),
             timeouts: vec![0.0, 1.0, 0.0, 0.0, 0.0],
-            rival: Vec::new(),
-            cpu_per_gb: Vec::new(),
+            ..ContestantReport::default()
         }
     }
 
@@ -104,5 +105,19 @@ mod tests {
         assert_eq!(find("time-outs").verdict, Verdict::Fails, "one time-out in five rounds");
         assert!(!aims.iter().any(|aim| aim.what.contains("clean")), "not measured");
         assert_eq!(table(&aims).len(), aims.len());
+    }
+
+    #[test]
+    fn a_round_with_an_invalid_audit_counts_nowhere() {
+        let mut cubic = contestant("lossy", CUBIC, [300.0; 5]);
+        cubic.mbps.push(3000.0);
+        cubic.leave_out();
+        let mut cotag = contestant("lossy", COTAG, [900.0; 5]);
+        cotag.mbps.push(900.0);
+        let mut mptcp = contestant("lossy", MPTCP, [200.0; 5]);
+        mptcp.mbps.push(200.0);
+        let aims = aims(&[cotag, cubic, mptcp], &[]);
+        let lossy = aims.iter().find(|aim| aim.what.contains("lossy")).expect("an aim").value;
+        assert_eq!((lossy.value, lossy.verdict), (3.0, Verdict::Holds));
     }
 }

@@ -4,7 +4,7 @@ use super::condition::{Condition, two_links};
 use super::flows::{self, connect, saturate, stream};
 use super::{COTAG, ContestantReport, MPTCP, NODES, STREAM_LINK, Settings, StreamReport};
 use crate::BenchError;
-use tributary_emu::{Host, Network, RelayNetwork, Side};
+use tributary_emu::{Audit, Host, Network, RelayNetwork, Side, Verdict};
 use tributary_lab::pairs::{Inside, Pair, Route};
 use tributary_lab::tunnel::Tunnel;
 use tributary_link::Scenario;
@@ -83,7 +83,14 @@ fn through_tunnel(
     }
     measure(settings, (&server, &pairs), has_rival, entry)?;
     entry.redundant.push(redundant(tunnel)?);
+    if !network.audit()?.is_none_or(|audit| is_exact(&audit)) {
+        entry.leave_out();
+    }
     Ok(())
+}
+
+fn is_exact(audit: &Audit) -> bool {
+    audit.verdict() == Verdict::Valid
 }
 
 /// Share of redundant packets in what the radios sent.
@@ -117,7 +124,11 @@ fn beside(
     if has_rival {
         pairs.push(connect(ends, route(0), false)?);
     }
-    measure(settings, (&server, &pairs), has_rival, entry)
+    measure(settings, (&server, &pairs), has_rival, entry)?;
+    if !is_exact(&network.audit()?) {
+        entry.leave_out();
+    }
+    Ok(())
 }
 
 /// The stream through the tunnel.
@@ -134,12 +145,19 @@ pub(super) fn one_stream(
     let rate = STREAM_LINK as f64 / 2.0;
     let result = stream((&server, &device), RelayNetwork::tunnel(2), rate, settings.seconds)?;
     let at = streams.iter().position(|known| known.name == name).unwrap_or_else(|| {
-        let (delivered, delay_median, delay_p99) = Default::default();
-        streams.push(StreamReport { name, delivered, delay_median, delay_p99 });
+        streams.push(StreamReport { name, ..StreamReport::default() });
         streams.len() - 1
     });
-    streams[at].delivered.push(result.delivered);
-    streams[at].delay_median.push(result.quantile(0.5));
-    streams[at].delay_p99.push(result.quantile(0.99));
+    let stream = &mut streams[at];
+    if network.audit()?.is_none_or(|audit| is_exact(&audit)) {
+        stream.delivered.push(result.delivered);
+        stream.delay_median.push(result.quantile(0.5));
+        stream.delay_p99.push(result.quantile(0.99));
+    } else {
+        stream.invalid += 1;
+        for values in [&mut stream.delivered, &mut stream.delay_median, &mut stream.delay_p99] {
+            values.push(f64::NAN);
+        }
+    }
     Ok(())
 }
