@@ -193,10 +193,13 @@ impl<'a> Page<'a> {
         if made.claims.is_empty() {
             report.headline(&paper.title).made(&made.run);
         } else {
+            let published = match figures {
+                0 => String::new(),
+                _ => format!("{reproduced} of {figures} figures of the paper reproduced; "),
+            };
             report
                 .headline(&format!(
-                    "{}: {reproduced} of {figures} figures of the paper reproduced; of {all} promises {holds} hold, \
-                     {fails} fail, {open} undecided.",
+                    "{}: {published}of {all} promises {holds} hold, {fails} fail, {open} undecided.",
                     paper.title
                 ))
                 .section("Claims")
