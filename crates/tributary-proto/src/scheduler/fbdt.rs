@@ -34,7 +34,8 @@ const SLOW_LINKS: Duration = LATE_FLOOR;
 /// They are slow when this has been so for this long: not while a connection begins or a radio fades.
 const SLOW_SINCE: Duration = Duration::from_secs(2);
 /// On them only the first unacknowledged segment of a silent subflow is copied at once, the others when they are older than this: a
-/// connection that waits for a retransmission timeout after a loss is silent too.
+/// connection that waits for a retransmission timeout after a loss is silent too. Those of a subflow that is not silent but holds
+/// up delivery must also be older than its round trip by a quarter: it repairs a burst of losses in one or two.
 const SLOW_AGE: Duration = Duration::from_secs(1);
 /// Segments that are searched for late ones, from the first unacknowledged one on.
 const LATE_SEARCH_SEGMENTS: u64 = 512;
@@ -205,8 +206,11 @@ impl Fbdt {
             let Some(carrier) = all.iter().find(|s| s.id == copy.carrier) else { return false };
             let could_have_arrived = copy.at + carrier.least_delay + LATE_FLOOR <= now;
             let blocked = blocker.is_some_and(|b| {
-                let whole = b.carrier == carrier.id && seq.0 < first + BLOCKING_SEGMENTS;
-                whole && !slow || seq.0 == first && could_have_arrived
+                let held = b.carrier == carrier.id;
+                let age = now.saturating_since(copy.at);
+                let whole = held && !slow && seq.0 < first + BLOCKING_SEGMENTS;
+                let lost = held && slow && age > SLOW_AGE.max(carrier.srtt * 5 / 4);
+                whole || lost || seq.0 == first && could_have_arrived
             });
             let stranded = slow && seq.0 == first && carrier.silent;
             carrier.id != onto.id
