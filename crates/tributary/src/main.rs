@@ -1,4 +1,5 @@
-//! The `tributary` command: arguments become configuration, libraries do the work. No logic here.
+//! The `tributary` command: arguments and settings files become configuration, libraries do the work. Its
+//! own are the commands and the service around them: control socket, reload, metrics. Not here: a protocol.
 
 mod cli;
 mod commands;
