@@ -14,6 +14,7 @@ mod packages;
 mod pages;
 mod provenance;
 mod sans_io;
+mod sentences;
 mod sizes;
 mod unfinished;
 mod unsafe_code;
@@ -55,5 +56,6 @@ pub const ALL: &[Rule] = &[
     Rule { name: "links", check: links::check },
     Rule { name: "named-functions", check: named_functions::check },
     Rule { name: "pages", check: pages::check },
+    Rule { name: "sentences", check: sentences::check },
     Rule { name: "provenance", check: provenance::check },
 ];
