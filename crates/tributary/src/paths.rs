@@ -10,8 +10,8 @@ use tributary_net::{Common, PathConfig, PathError};
 #[derive(Debug, Args)]
 pub(crate) struct PathArguments {
     /// One path for each radio; LOCAL is an address, a network interface, `auto` (every interface with a route to the
-    /// server, followed as they appear and disappear) or `any` (the routing table's choice); `metered`: used only
-    /// when the others cannot carry the data; `cap=20`: carries at most 20 Mbit/s each way; IPv6 servers in brackets
+    /// server, followed as they appear and disappear) or `any` (the routing table's choice). `metered`: used only
+    /// when the others cannot carry the data. `cap=20`: carries at most 20 Mbit/s each way. IPv6 servers in brackets
     #[arg(long = "path", required = true, value_name = "LOCAL[,metered][,cap=MBIT][=SERVER:PORT]")]
     paths: Vec<String>,
     /// Server of paths without =SERVER

@@ -55,8 +55,8 @@ pub(crate) struct PlayArguments {
     #[arg(long, default_value = "mptcp")]
     transport: String,
     /// One path for each radio; LOCAL is an address, a network interface, `auto` (every interface with a route to the
-    /// server, followed as they appear and disappear) or `any`; `metered` (sessions only): used only when the others
-    /// cannot carry the data; without =SERVER the server is the URL's [default: any]
+    /// server, followed as they appear and disappear) or `any`. `metered` (sessions only): used only when the others
+    /// cannot carry the data. Without =SERVER the server is the URL's [default: any]
     #[arg(long = "path", value_name = "LOCAL[,metered][=SERVER:PORT]")]
     paths: Vec<String>,
     /// Sessions: give up when no path is up for this many seconds, at least three [default: 30]
