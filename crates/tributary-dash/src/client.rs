@@ -236,6 +236,8 @@ struct Playback {
 
 /// Plays a title to its end. `watch` is called at every event and about once a second.
 ///
+/// Cancellation: dropping the future ends playback without an outcome; a running download ends with its next bytes.
+///
 /// # Errors
 /// [`ClientError`] when playback cannot begin. Later failures are part of the outcome.
 pub async fn play(

@@ -218,6 +218,8 @@ pub struct Controller {
 impl Controller {
     /// A controller at `http://HOST:PORT`. Tributary's own requires a `token`.
     ///
+    /// Cancellation: dropping the future ends the attempt.
+    ///
     /// # Errors
     /// [`ControllerError`] when it cannot be reached.
     pub async fn connect(url: &str, token: Option<&Token>) -> Result<Self, ControllerError> {
@@ -235,6 +237,8 @@ impl Controller {
     /// All paths, including those out of use; of several from the same local address the first. Those share the client's
     /// interface, and a transport has one subflow there. Example: the kernel's MPTCP joins from one address to each address of
     /// the server.
+    ///
+    /// Cancellation: dropping the future loses the answer.
     ///
     /// # Errors
     /// [`ControllerError`].
@@ -255,6 +259,8 @@ impl Controller {
     }
 
     /// Sets whether a path is in use.
+    ///
+    /// Cancellation: when the future is dropped, the controller has done it or not; [`Self::paths`] tells.
     ///
     /// # Errors
     /// [`ControllerError`].

@@ -164,6 +164,8 @@ struct Serving {
 impl Server {
     /// Opens the directory and listens.
     ///
+    /// Cancellation: dropping the future listens nowhere.
+    ///
     /// # Errors
     /// [`ServerError`] names the directory or the address.
     pub async fn bind(config: ServerConfig) -> Result<Self, ServerError> {
@@ -221,6 +223,8 @@ impl Server {
     }
 
     /// Serves until `stop`. Responses in progress then have `drain` to finish; the rest is reset.
+    ///
+    /// Cancellation: dropping the future ends every connection.
     pub async fn run_until(self, stop: impl Future<Output = ()>, drain: Duration) -> Drained {
         let Self { acceptors, serving } = self;
         let mut accepting = JoinSet::new();

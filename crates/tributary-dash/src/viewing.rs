@@ -338,6 +338,8 @@ impl Viewing {
     /// Requests a file of the title's server, by its path there, and passes the range of `headers` on. A redirect is returned with the path
     /// that it leads to as `Location`.
     ///
+    /// Cancellation: dropping the future abandons the request, which is not counted.
+    ///
     /// # Errors
     /// [`CarryError`] when there is no answer. A body that cannot be continued ends with an error, too.
     pub async fn get(&self, path: &str, headers: &HeaderMap) -> Result<Response<Carried>, CarryError> {
@@ -349,7 +351,9 @@ impl Viewing {
         got
     }
 
-    /// Connects whenever a viewer begins, and follows the engine. Does not return; dropping the future ends the viewing.
+    /// Connects whenever a viewer begins, and follows the engine. Does not return.
+    ///
+    /// Cancellation: dropping the future ends the viewing.
     pub async fn run(&self) {
         let mut wanted = self.0.wanted.subscribe();
         loop {

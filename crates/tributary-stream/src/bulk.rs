@@ -43,6 +43,8 @@ pub struct BulkRecord {
 
 /// Measures a bulk transfer over `stream`, which cannot be used afterwards.
 ///
+/// Cancellation: dropping the future drops `stream`, and the record is lost.
+///
 /// # Errors
 /// When the server breaks the protocol or refuses. A failing transport is not an error; the record reports it.
 pub async fn fetch_bulk<S>(mut stream: S, params: &BulkParams) -> Result<BulkRecord, FetchError>

@@ -99,6 +99,8 @@ impl Schedule {
 
 /// Plays a live stream; `sink` gets every complete GoP with its bytes.
 ///
+/// Cancellation: dropping the future drops `stream`, and the record is lost; `sink` has the GoPs that were complete.
+///
 /// # Errors
 /// When the server breaks the protocol or has no video. A failing transport is not an error; the record reports it.
 pub async fn fetch_live<S, F>(

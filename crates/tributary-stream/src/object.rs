@@ -43,6 +43,8 @@ pub struct ObjectRecord {
 
 /// Fetches objects over `stream` one after the other.
 ///
+/// Cancellation: dropping the future drops `stream`, and the record is lost.
+///
 /// # Errors
 /// When the server breaks the protocol or refuses. A failing transport is not an error; the record reports it.
 pub async fn fetch_object<S>(mut stream: S, params: &ObjectParams) -> Result<ObjectRecord, FetchError>

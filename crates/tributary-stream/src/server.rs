@@ -36,6 +36,8 @@ pub enum ServeError {
 /// Answers the requests on `stream` until the client closes it. Live streams come from `ladder`; without
 /// one they are refused.
 ///
+/// Cancellation: dropping the future drops `stream`, perhaps within an answer.
+///
 /// # Errors
 /// When the client breaks the protocol or is inactive for too long, or when the stream breaks.
 pub async fn serve<S>(mut stream: S, ladder: Option<Arc<Ladder>>) -> Result<(), ServeError>

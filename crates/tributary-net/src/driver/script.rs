@@ -32,6 +32,8 @@ pub struct ScriptedDriver {
 impl ScriptedDriver {
     /// A driver for a session of this side.
     ///
+    /// Cancellation: dropping the future opens nothing.
+    ///
     /// # Errors
     /// Loopback gives no socket.
     pub async fn new(side: Side, session: Session) -> io::Result<Self> {
@@ -51,6 +53,8 @@ impl ScriptedDriver {
 
     /// Server: a connection becomes a subflow.
     ///
+    /// Cancellation: dropping the future opens no subflow.
+    ///
     /// # Errors
     /// Loopback gives no connection.
     pub async fn open(&mut self, now: Instant, subflow: SubflowId, path: PathId) -> io::Result<()> {
@@ -62,6 +66,8 @@ impl ScriptedDriver {
     }
 
     /// Client: an attempt makes progress.
+    ///
+    /// Cancellation: dropping the future leaves the attempt as it was.
     ///
     /// # Errors
     /// Loopback gives no connection.

@@ -242,7 +242,9 @@ impl Forwarder {
         self.sessions.watch()
     }
 
-    /// Forwards until the future is dropped, which resets every connection.
+    /// Forwards until the future is dropped.
+    ///
+    /// Cancellation: dropping the future resets every connection.
     pub async fn run(self) {
         self.run_until(std::future::pending(), Duration::ZERO).await;
     }

@@ -166,7 +166,9 @@ impl Server {
         self.watch.clone()
     }
 
-    /// Serves until the future is dropped, which resets every connection.
+    /// Serves until the future is dropped.
+    ///
+    /// Cancellation: dropping the future resets every connection.
     pub async fn run(self) {
         self.run_until(std::future::pending(), Duration::ZERO).await;
     }

@@ -63,6 +63,9 @@ impl<F: FnMut(TileArrived) -> io::Result<()>> Viewer for F {
 
 /// Plays over one byte stream in each direction, for a viewer.
 ///
+/// Cancellation: dropping the future drops both streams, and the record is lost; `viewer` has the tiles that it was
+/// given.
+///
 /// # Errors
 /// When the server breaks the protocol or refuses, or when the viewer cannot take a tile.
 pub async fn play_tiles<R, W, V>(

@@ -127,6 +127,8 @@ pub struct ServedTiles {
 
 /// Serves one client until it reports what arrived or ends its stream. A client that breaks the protocol, or
 /// requests a tile that cannot be read, gets an error message and is disconnected.
+///
+/// Cancellation: dropping the future drops both streams, perhaps within a message, and the counters are lost.
 pub async fn serve_tiles<R, O, S>(mut plans: R, mut outlet: O, source: Arc<S>) -> ServedTiles
 where
     R: AsyncRead + Unpin,

@@ -405,7 +405,9 @@ impl Present {
 }
 
 impl Subscription {
-    /// The next messages. May be dropped and called again.
+    /// The next messages.
+    ///
+    /// Cancellation: dropping the future loses no message.
     pub async fn next(&mut self) -> Bytes {
         if let Some(message) = self.first.pop() {
             return message;

@@ -95,6 +95,8 @@ impl LiveVideo {
 
     /// Opens the source and waits for its first GoP.
     ///
+    /// Cancellation: when the future is dropped, the source stays open until the last clone of `self` is dropped.
+    ///
     /// # Errors
     /// The source's, as text.
     pub async fn begin(&self, live: Live) -> Result<(), String> {
@@ -125,6 +127,8 @@ impl LiveVideo {
     }
 
     /// Waits for the end of the source; meanwhile the log says when it sends nothing.
+    ///
+    /// Cancellation: safe, it only watches.
     pub async fn ended(&self) -> LiveEnd {
         let mut changes = self.shared.gops.changes();
         loop {

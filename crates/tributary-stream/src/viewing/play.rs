@@ -71,6 +71,8 @@ pub struct Played {
 
 /// Plays a video; arriving tiles go into `spool`.
 ///
+/// Cancellation: dropping the future ends the viewing and drops `spool`.
+///
 /// # Errors
 /// [`PlayFailure`]. A transport that performs badly or breaks is a result, not an error.
 pub async fn play(

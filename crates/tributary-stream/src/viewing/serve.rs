@@ -118,6 +118,8 @@ impl Viewers {
     }
 
     /// Waits until no client is connected.
+    ///
+    /// Cancellation: safe, it only waits.
     pub async fn empty(&self) {
         loop {
             let left = self.1.notified();
@@ -149,6 +151,8 @@ impl Drop for Listed {
 impl<S: TileSource + Clone> TileServer<S> {
     /// Listens on `addresses`.
     ///
+    /// Cancellation: dropping the future listens nowhere.
+    ///
     /// # Errors
     /// [`TransportError`].
     pub async fn bind(
@@ -178,6 +182,8 @@ impl<S: TileSource + Clone> TileServer<S> {
     }
 
     /// Serves until the task is dropped; `told` is called for every client that has disconnected.
+    ///
+    /// Cancellation: dropping the future accepts no further client; those that are connected are served on.
     pub async fn run<F>(mut self, told: F)
     where
         F: Fn(SocketAddr, &ServedTiles) + Send + Sync + 'static,

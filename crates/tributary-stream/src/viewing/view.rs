@@ -249,6 +249,9 @@ impl Viewpoint {
 
     /// Plays and measures. `reference` is the tiled video with the source's pictures.
     ///
+    /// Cancellation: while it plays, dropping the future ends the viewing and deletes what arrived. Measuring is not
+    /// interrupted.
+    ///
     /// # Errors
     /// [`ViewError`].
     pub async fn view(
@@ -271,6 +274,8 @@ impl Viewpoint {
     }
 
     /// Plays without measuring; received data stays in the file `keep`.
+    ///
+    /// Cancellation: dropping the future ends the viewing; `keep` has what arrived, but no list of it.
     ///
     /// # Errors
     /// [`ViewError`].

@@ -33,7 +33,9 @@ const SAMPLE: Duration = Duration::from_secs(1);
 
 /// Plays for the pages of `feed`, until the viewer's number of seconds has been played; without such a number it does not end. `lost` gets the
 /// cause of every failed or lost connection. With `reference`, the tiled video with the source's pictures, the quality of a sample of pictures is
-/// measured. Dropping the future ends the viewing.
+/// measured.
+///
+/// Cancellation: dropping the future ends the viewing.
 pub async fn watch(
     viewpoint: &Viewpoint,
     (config, reference): (&PlayConfig, Option<TiledVideo>),
