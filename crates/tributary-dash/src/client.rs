@@ -37,7 +37,7 @@ pub use presentation::PresentationError;
 use presentation::{NO_RANGES, Presentation};
 use sink::Sink;
 pub use steer::{Decision, EnginePath, MeasuredPath, Steering};
-pub(crate) use transports::{Transports, Turn};
+pub(crate) use transports::{TransportChange, Transports};
 
 /// Capacity of the channel from a download to the player, in messages.
 const WAITING: usize = 8;
@@ -318,27 +318,27 @@ impl Playback {
                     self.count_unread(now);
                     self.player.handle_timeout(now);
                 }
-                (turn, log) = self.transports.next(conditions) => {
+                (change, log) = self.transports.next(conditions) => {
                     let at_s = now.as_secs_f64();
                     self.events.extend(log.into_iter().map(|what| Entry { at_s, what }));
-                    self.turned(turn);
+                    self.transport_changed(change);
                 }
             }
         }
     }
 
-    fn turned(&mut self, turn: Turn) {
+    fn transport_changed(&mut self, change: TransportChange) {
         let now = self.now();
-        match turn {
-            Turn::Stayed => self.player.handle_network_change(now),
-            Turn::Moved => {
+        match change {
+            TransportChange::Stayed => self.player.handle_network_change(now),
+            TransportChange::Moved => {
                 self.player.handle_moved(now);
                 if self.download.is_none() {
                     // No download is running, so the next one opens a new connection.
                     self.line = None;
                 }
             }
-            Turn::Settled => {}
+            TransportChange::Settled => {}
         }
     }
 

@@ -19,7 +19,7 @@ use tokio::time::Instant as Clock;
 use tributary_net::transport::{Connection, Handshake};
 use tributary_player::engine::Conditions;
 
-use crate::client::{EnginePath, TransportChoice, Transports, Turn};
+use crate::client::{EnginePath, TransportChange, TransportChoice, Transports};
 use crate::fetch::{HttpConnection, Line, split};
 pub use carry::{Carried, CarryError};
 pub use log::{EventLog, Logged, ViewingEvent};
@@ -404,8 +404,8 @@ impl Viewing {
             let connection = transports.connection().connection().clone();
             let settling = transports.is_settling();
             tokio::select! {
-                (turn, log) = transports.next(self.conditions()) => {
-                    if turn == Turn::Moved {
+                (change, log) = transports.next(self.conditions()) => {
+                    if change == TransportChange::Moved {
                         self.present().transports.extend(transports.names().last().cloned());
                         self.use_link(&transports);
                     }

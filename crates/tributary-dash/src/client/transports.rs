@@ -10,7 +10,7 @@ use crate::fetch::HttpConnection;
 
 /// What has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum TransportChange {
     /// Not the transport; its set of paths may have.
     Stayed,
     /// Requests go over another connection from now on.
@@ -71,37 +71,37 @@ impl Transports {
     /// Waits for the engine's next action and carries it out; never returns without an engine.
     ///
     /// Cancellation: safe, nothing is lost.
-    pub(crate) async fn next(&mut self, conditions: Conditions) -> (Turn, Vec<LogEvent>) {
+    pub(crate) async fn next(&mut self, conditions: Conditions) -> (TransportChange, Vec<LogEvent>) {
         let Some(steer) = &mut self.steer else { return std::future::pending().await };
         let mut log = Vec::new();
         let switch = steer.next(conditions, &mut log).await;
         (self.switch(switch), log)
     }
 
-    fn switch(&mut self, switch: Switch) -> Turn {
-        let (turn, unused) = match switch {
-            Switch::Stay => (Turn::Stayed, None),
+    fn switch(&mut self, switch: Switch) -> TransportChange {
+        let (change, unused) = match switch {
+            Switch::Stay => (TransportChange::Stayed, None),
             Switch::Move(to, name, settled) => {
                 let before = self.move_to(*to, name);
                 if !settled {
                     self.before = Some(before);
-                    return Turn::Moved;
+                    return TransportChange::Moved;
                 }
-                (Turn::Moved, Some(before))
+                (TransportChange::Moved, Some(before))
             }
-            Switch::Settle => (Turn::Settled, self.before.take()),
+            Switch::Settle => (TransportChange::Settled, self.before.take()),
             Switch::Back => match self.before.take() {
                 Some(before) => {
                     let name = self.names.iter().rev().nth(1).cloned().unwrap_or_default();
-                    (Turn::Moved, Some(self.move_to(before, &name)))
+                    (TransportChange::Moved, Some(self.move_to(before, &name)))
                 }
-                None => (Turn::Settled, None),
+                None => (TransportChange::Settled, None),
             },
         };
         if let Some(unused) = unused {
             tokio::spawn(async move { unused.close().await });
         }
-        turn
+        change
     }
 
     /// Continues over another connection and returns the one before.
