@@ -87,7 +87,7 @@ struct Present {
     transports: Vec<String>,
     paths: Vec<EnginePath>,
     start_up: Option<StartUp>,
-    player: Option<(Clock, Report)>,
+    player: Option<(Clock, PlayerReport)>,
     /// The handshake of the viewing's first connection, if its requests may be sent before it is over.
     first: Option<Handshake>,
     counters: Counters,
@@ -150,7 +150,7 @@ pub struct Rung {
 /// What the player in the page says of itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Report {
+pub struct PlayerReport {
     /// The number that [`Viewing::begin`] returned.
     pub viewing: u32,
     /// Its state.
@@ -194,14 +194,14 @@ pub struct ViewingStatus {
     transport: Option<String>,
     transports: Vec<String>,
     start_up: Option<StartUp>,
-    player: Option<Report>,
+    player: Option<PlayerReport>,
     paths: Vec<EnginePath>,
     #[serde(flatten)]
     counters: Counters,
     events: Vec<Logged>,
 }
 
-impl Report {
+impl PlayerReport {
     fn is_possible(&self) -> bool {
         let numbers = [self.position_s, self.duration_s, self.buffer_s, self.stalled_s];
         let optional = [self.throughput_mbps, self.start_up_ms, self.rung.map(|rung| rung.kbps)];
@@ -264,7 +264,7 @@ impl Viewing {
     ///
     /// # Errors
     /// [`ReportError`]; then nothing changes.
-    pub fn report(&self, report: Report) -> Result<(), ReportError> {
+    pub fn report(&self, report: PlayerReport) -> Result<(), ReportError> {
         if !report.is_possible() {
             return Err(ReportError::Impossible);
         }

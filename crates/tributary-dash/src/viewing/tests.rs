@@ -11,8 +11,8 @@ fn viewing() -> Viewing {
     Viewing::new(ViewingConfig { url, transport }, EventLog::new(None).unwrap()).unwrap()
 }
 
-fn report(viewing: u32, state: PlayerState) -> Report {
-    Report {
+fn report(viewing: u32, state: PlayerState) -> PlayerReport {
+    PlayerReport {
         viewing,
         state,
         position_s: 1.0,
@@ -41,9 +41,10 @@ fn what_changes_in_the_player_is_an_event_once() {
     let viewing = viewing();
     let number = viewing.begin();
     let rung = Rung { index: 1, of: 3, kbps: 300.0, width: 640, height: 360 };
-    let shown = Report { rung: Some(rung), start_up_ms: Some(812.0), ..report(number, PlayerState::Playing) };
+    let shown =
+        PlayerReport { rung: Some(rung), start_up_ms: Some(812.0), ..report(number, PlayerState::Playing) };
     for state in [PlayerState::Playing, PlayerState::Playing, PlayerState::Stalled, PlayerState::Playing] {
-        viewing.report(Report { state, ..shown.clone() }).unwrap();
+        viewing.report(PlayerReport { state, ..shown.clone() }).unwrap();
     }
     assert_eq!(said(&viewing), ["begun", "first_picture", "quality", "stalled", "resumed"]);
     let status = serde_json::to_value(viewing.status()).unwrap();
@@ -64,7 +65,7 @@ fn impossible_reports_and_those_of_another_page_change_nothing() {
     let second = viewing.begin();
     assert_eq!(viewing.report(report(first, PlayerState::Playing)), Err(ReportError::Superseded));
     for buffer_s in [f64::NAN, f64::INFINITY, -1.0, 1e12] {
-        let bad = Report { buffer_s, ..report(second, PlayerState::Playing) };
+        let bad = PlayerReport { buffer_s, ..report(second, PlayerState::Playing) };
         assert_eq!(viewing.report(bad), Err(ReportError::Impossible), "{buffer_s}");
     }
     // The page that was superseded ends nothing.

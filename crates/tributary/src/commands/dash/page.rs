@@ -14,7 +14,7 @@ use hyper::{Method, Request, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tributary_dash::client::FetchError;
-use tributary_dash::viewing::{CarryError, Report, ReportError, Viewing};
+use tributary_dash::viewing::{CarryError, PlayerReport, ReportError, Viewing};
 use tributary_site::{self as site, Answer, Site};
 use tributary_stream::viewing::Radios;
 
@@ -131,7 +131,7 @@ fn said(value: &Value) -> Answer {
 
 /// What the player in the page says; the answer is the status, which then has it.
 fn report(text: &[u8], shown: &Shown) -> Answer {
-    let report: Report = match serde_json::from_slice(text) {
+    let report: PlayerReport = match serde_json::from_slice(text) {
         Ok(report) => report,
         Err(error) => {
             return site::refuse(StatusCode::BAD_REQUEST, format!("no report of a player: {error}"));
