@@ -227,7 +227,7 @@ fn quality(json: &str, interface: &str) -> Option<f64> {
 
 /// A report of gpsd; other classes are ignored.
 #[derive(Deserialize)]
-struct Report {
+struct GpsReport {
     class: String,
     /// 2: two dimensions, 3: three.
     #[serde(default)]
@@ -240,7 +240,8 @@ struct Report {
 }
 
 fn position(line: &str) -> Option<Position> {
-    let report: Report = serde_json::from_str(line).ok().filter(|report: &Report| report.class == "TPV")?;
+    let report: GpsReport =
+        serde_json::from_str(line).ok().filter(|report: &GpsReport| report.class == "TPV")?;
     let (latitude, longitude) = (report.lat?, report.lon?);
     let has = report.mode >= 2 && latitude.abs() <= 90.0 && longitude.abs() <= 180.0;
     has.then_some(Position { latitude, longitude, altitude: report.altitude, speed: report.speed })
