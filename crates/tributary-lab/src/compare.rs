@@ -10,7 +10,7 @@ mod ranking;
 mod source;
 
 pub use page::Page;
-pub use ranking::{Against, Ranking, Standing, Verdict};
+pub use ranking::{Against, Ranked, Ranking, Verdict};
 pub use source::{Source, SourceError, one as trace, path_name};
 
 use crate::demo::Progress;

@@ -14,7 +14,7 @@ use pyo3::types::PyDict;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tributary_lab::World;
-use tributary_lab::compare::{self as comparison, Against, Choice, SEEDS, Standing, Verdict};
+use tributary_lab::compare::{self as comparison, Against, Choice, Ranked, SEEDS, Verdict};
 use tributary_lab::reproduce::comparison::{Comparison, Workload};
 use tributary_lab::reproduce::own::{Given, OWN, OwnScheduler};
 use tributary_lab::reproduce::transfer::Transfer;
@@ -296,12 +296,12 @@ pub(crate) fn compare(network: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyD
     })
 }
 
-fn standings(all: &[Standing]) -> Frame {
-    let text = |of: &dyn Fn(&Standing) -> Option<&str>| {
-        Column::Text(all.iter().map(|standing| of(standing).map(str::to_owned)).collect())
+fn standings(all: &[Ranked]) -> Frame {
+    let text = |of: &dyn Fn(&Ranked) -> Option<&str>| {
+        Column::Text(all.iter().map(|ranked| of(ranked).map(str::to_owned)).collect())
     };
-    let number = |of: &dyn Fn(&Standing) -> Option<f64>| Column::Number(all.iter().map(of).collect());
-    let end = |of: fn(Interval) -> f64| number(&move |standing| standing.interval.map(of));
+    let number = |of: &dyn Fn(&Ranked) -> Option<f64>| Column::Number(all.iter().map(of).collect());
+    let end = |of: fn(Interval) -> f64| number(&move |ranked| ranked.interval.map(of));
     let verdict = |against: &Option<Against>| {
         against.as_ref().map(|against| match against.verdict {
             Verdict::Better => "better",
@@ -310,14 +310,14 @@ fn standings(all: &[Standing]) -> Frame {
         })
     };
     let columns = [
-        ("transport", text(&|standing| Some(&standing.transport))),
-        ("label", text(&|standing| Some(&standing.label))),
-        ("mean", number(&|standing| standing.mean)),
+        ("transport", text(&|ranked| Some(&ranked.transport))),
+        ("label", text(&|ranked| Some(&ranked.label))),
+        ("mean", number(&|ranked| ranked.mean)),
         ("low", end(|interval| interval.low)),
         ("high", end(|interval| interval.high)),
-        ("seeds", Column::Whole(all.iter().map(|standing| standing.seeds as u64).collect())),
-        ("against_single", text(&|standing| verdict(&standing.against_single))),
-        ("against_mptcp", text(&|standing| verdict(&standing.against_mptcp))),
+        ("seeds", Column::Whole(all.iter().map(|ranked| ranked.seeds as u64).collect())),
+        ("against_single", text(&|ranked| verdict(&ranked.against_single))),
+        ("against_mptcp", text(&|ranked| verdict(&ranked.against_mptcp))),
     ];
     Frame { columns: columns.map(|(name, column)| (name.to_owned(), column)).into() }
 }

@@ -1,6 +1,6 @@
 //! A ranking as text, Markdown, JSON, and one HTML page with plots.
 
-use super::ranking::{Against, Ranking, Standing, Verdict};
+use super::ranking::{Against, Ranked, Ranking, Verdict};
 use crate::reproduce::Outcome;
 use crate::reproduce::comparison::Workload;
 use serde_json::{Value, json};
@@ -50,22 +50,20 @@ impl<'a> Page<'a> {
         let digits = measure.digits;
         let names = Table::of("Transports, the best first", self.ranking.standings.iter().enumerate())
             .number("rank", 0, |(number, _)| (number + 1) as f64)
-            .text("transport", |(_, standing)| &standing.label)
-            .number((measure.title, measure.unit), digits, |(_, standing)| standing.mean)
+            .text("transport", |(_, ranked)| &ranked.label)
+            .number((measure.title, measure.unit), digits, |(_, ranked)| ranked.mean)
             .strong()
-            .columns([Column::right("95 % interval")], |(_, standing)| {
-                let interval = standing.interval;
+            .columns([Column::right("95 % interval")], |(_, ranked)| {
+                let interval = ranked.interval;
                 [TableCell::optional(interval.map(|i| format!("{:.digits$} to {:.digits$}", i.low, i.high)))]
             })
-            .text("against the best single path", |(_, standing)| {
-                self.verdict(standing.against_single.as_ref())
-            })
-            .text("against kernel MPTCP", |(_, standing)| self.verdict(standing.against_mptcp.as_ref()));
+            .text("against the best single path", |(_, ranked)| self.verdict(ranked.against_single.as_ref()))
+            .text("against kernel MPTCP", |(_, ranked)| self.verdict(ranked.against_mptcp.as_ref()));
         let more = measure.more.iter().fold(names, |table, (metric, title, unit)| {
-            table.number((*title, *unit), 1, |(_, standing)| standing.more.get(metric).copied())
+            table.number((*title, *unit), 1, |(_, ranked)| ranked.more.get(metric).copied())
         });
-        more.number("seeds", 0, |(_, standing)| standing.seeds as f64)
-            .highlighted(|(_, standing)| standing.tone == Tone::Hero)
+        more.number("seeds", 0, |(_, ranked)| ranked.seeds as f64)
+            .highlighted(|(_, ranked)| ranked.tone == Tone::Hero)
             .table()
     }
 
@@ -115,7 +113,7 @@ impl<'a> Page<'a> {
     #[must_use]
     pub fn json(&self) -> Value {
         let (ranking, tally) = (self.ranking, self.outcome.tally);
-        let name = |standing: Option<&Standing>| standing.map(|standing| standing.transport.clone());
+        let name = |ranked: Option<&Ranked>| ranked.map(|ranked| ranked.transport.clone());
         json!({
             "advice": ranking.advice(),
             "scenario": self.scenario.name,
@@ -139,10 +137,10 @@ impl<'a> Page<'a> {
             ("best single path", ranking.single()),
             ("kernel MPTCP", ranking.mptcp()),
         ];
-        for (title, standing) in cards {
-            let Some(standing) = standing else { continue };
-            let value = format!("{:.*}", ranking.measure.digits, standing.mean.unwrap_or(f64::NAN));
-            report.card(KeyFigure::new(title, &value, ranking.measure.unit).note(&standing.label));
+        for (title, ranked) in cards {
+            let Some(ranked) = ranked else { continue };
+            let value = format!("{:.*}", ranking.measure.digits, ranked.mean.unwrap_or(f64::NAN));
+            report.card(KeyFigure::new(title, &value, ranking.measure.unit).note(&ranked.label));
         }
         report
             .section("Ranking")
@@ -176,11 +174,11 @@ impl<'a> Page<'a> {
             .ranking
             .standings
             .iter()
-            .map(|standing| Rank {
-                name: standing.label.clone(),
-                tone: standing.tone,
-                value: standing.mean.unwrap_or(f64::NAN),
-                interval: standing.interval,
+            .map(|ranked| Rank {
+                name: ranked.label.clone(),
+                tone: ranked.tone,
+                value: ranked.mean.unwrap_or(f64::NAN),
+                interval: ranked.interval,
             })
             .collect();
         ranks.reference = self.ranking.single().and_then(|single| Some((single.label.clone(), single.mean?)));
@@ -193,24 +191,22 @@ impl<'a> Page<'a> {
         plot.description = "Goodput of three transports over time.".to_owned();
         let seed = self.outcome.reproduction.run.seeds.first();
         let mut seen = Vec::new();
-        for standing in
-            [self.ranking.best(), self.ranking.mptcp(), self.ranking.single()].into_iter().flatten()
+        for ranked in [self.ranking.best(), self.ranking.mptcp(), self.ranking.single()].into_iter().flatten()
         {
-            if seen.contains(&standing.transport.as_str()) {
+            if seen.contains(&ranked.transport.as_str()) {
                 continue;
             }
-            seen.push(&standing.transport);
+            seen.push(&ranked.transport);
             let run = self.outcome.samples.iter().find(|sample| {
-                Some(&sample.seed) == seed && sample.labels.get("transport") == Some(&standing.transport)
+                Some(&sample.seed) == seed && sample.labels.get("transport") == Some(&ranked.transport)
             });
             let Some(run) = run else { continue };
             let from = |name: &str| {
                 let values = run.metrics.get(name).into_iter().flatten().enumerate();
                 values.map(|(second, value)| (second as f64 + 1.0, *value)).collect::<Vec<_>>()
             };
-            let tone =
-                if seen.len() == 1 && standing.tone == Tone::Cousin { Tone::Hero } else { standing.tone };
-            plot.series.push(Series::new(&standing.label, tone, from("seconds")));
+            let tone = if seen.len() == 1 && ranked.tone == Tone::Cousin { Tone::Hero } else { ranked.tone };
+            plot.series.push(Series::new(&ranked.label, tone, from("seconds")));
             plot.capacity.get_or_insert(Series::new(
                 "capacity of all links",
                 Tone::Neutral,

@@ -123,7 +123,7 @@ pub struct Against {
 
 /// One transport.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Standing {
+pub struct Ranked {
     /// Its name, as in `tributary-lab run --transport`.
     pub transport: String,
     /// Its name for readers.
@@ -159,7 +159,7 @@ pub struct Ranking {
     /// The measure.
     pub measure: Measure,
     /// The transports.
-    pub standings: Vec<Standing>,
+    pub standings: Vec<Ranked>,
 }
 
 fn as_text<S: serde::Serializer>(workload: &Workload, to: S) -> Result<S::Ok, S::Error> {
@@ -180,55 +180,55 @@ impl Ranking {
             }
         }
         let mut singles = 0;
-        let mut standings: Vec<Standing> = groups
+        let mut standings: Vec<Ranked> = groups
             .iter()
             .map(|(name, samples)| {
-                let standing = standing(name, samples, measure, singles);
-                singles += usize::from(standing.tone == radio(singles));
-                standing
+                let ranked = ranked(name, samples, measure, singles);
+                singles += usize::from(ranked.tone == radio(singles));
+                ranked
             })
             .collect();
-        let key = |standing: &Standing| {
-            standing.mean.map_or(f64::INFINITY, |mean| if measure.more_is_better { -mean } else { mean })
+        let key = |ranked: &Ranked| {
+            ranked.mean.map_or(f64::INFINITY, |mean| if measure.more_is_better { -mean } else { mean })
         };
         standings.sort_by(|a, b| key(a).total_cmp(&key(b)));
-        let single = standings.iter().find(|standing| standing.single && standing.mean.is_some()).cloned();
-        let mptcp = standings.iter().find(|standing| is_mptcp(&standing.transport)).cloned();
-        for standing in &mut standings {
-            let against = |other: &Option<Standing>| {
+        let single = standings.iter().find(|ranked| ranked.single && ranked.mean.is_some()).cloned();
+        let mptcp = standings.iter().find(|ranked| is_mptcp(&ranked.transport)).cloned();
+        for ranked in &mut standings {
+            let against = |other: &Option<Ranked>| {
                 other
                     .as_ref()
-                    .filter(|other| other.transport != standing.transport)
-                    .map(|other| against(measure, standing, other))
+                    .filter(|other| other.transport != ranked.transport)
+                    .map(|other| against(measure, ranked, other))
             };
             let (single, mptcp) = (against(&single), against(&mptcp));
-            (standing.against_single, standing.against_mptcp) = (single, mptcp);
+            (ranked.against_single, ranked.against_mptcp) = (single, mptcp);
         }
         Self { workload, measure, standings }
     }
 
     /// The best transport.
     #[must_use]
-    pub fn best(&self) -> Option<&Standing> {
-        self.standings.first().filter(|standing| standing.mean.is_some())
+    pub fn best(&self) -> Option<&Ranked> {
+        self.standings.first().filter(|ranked| ranked.mean.is_some())
     }
 
     /// The best transport that uses one path.
     #[must_use]
-    pub fn single(&self) -> Option<&Standing> {
-        self.standings.iter().find(|standing| standing.single && standing.mean.is_some())
+    pub fn single(&self) -> Option<&Ranked> {
+        self.standings.iter().find(|ranked| ranked.single && ranked.mean.is_some())
     }
 
     /// The best transport over several paths.
     #[must_use]
-    pub fn several(&self) -> Option<&Standing> {
-        self.standings.iter().find(|standing| !standing.single && standing.mean.is_some())
+    pub fn several(&self) -> Option<&Ranked> {
+        self.standings.iter().find(|ranked| !ranked.single && ranked.mean.is_some())
     }
 
     /// MPTCP with the kernel's scheduler.
     #[must_use]
-    pub fn mptcp(&self) -> Option<&Standing> {
-        self.standings.iter().find(|standing| is_mptcp(&standing.transport) && standing.mean.is_some())
+    pub fn mptcp(&self) -> Option<&Ranked> {
+        self.standings.iter().find(|ranked| is_mptcp(&ranked.transport) && ranked.mean.is_some())
     }
 
     /// One sentence for somebody who must choose.
@@ -237,7 +237,7 @@ impl Ranking {
         let Some(best) = self.best() else {
             return "No transport gave a result; see the failures below.".to_owned();
         };
-        let value = |standing: &Standing| self.measure.told(standing.mean.unwrap_or(f64::NAN));
+        let value = |ranked: &Ranked| self.measure.told(ranked.mean.unwrap_or(f64::NAN));
         let (Some(several), Some(single)) = (self.several(), self.single()) else {
             return format!("Take {}: {} of {}.", one(best), self.measure.title, value(best));
         };
@@ -302,14 +302,14 @@ impl Ranking {
 }
 
 /// A transport in a sentence.
-fn one(standing: &Standing) -> String {
-    let article = if standing.label.starts_with("session") { "a " } else { "" };
-    format!("{article}{}", standing.label)
+fn one(ranked: &Ranked) -> String {
+    let article = if ranked.label.starts_with("session") { "a " } else { "" };
+    format!("{article}{}", ranked.label)
 }
 
 /// The path of a transport over one path, in words.
-fn alone(standing: &Standing) -> String {
-    standing.label.strip_suffix(" alone").unwrap_or(&standing.label).to_owned()
+fn alone(ranked: &Ranked) -> String {
+    ranked.label.strip_suffix(" alone").unwrap_or(&ranked.label).to_owned()
 }
 
 fn is_mptcp(name: &str) -> bool {
@@ -321,7 +321,7 @@ fn radio(number: usize) -> Tone {
     [Tone::RadioA, Tone::RadioB, Tone::RadioC].get(number).copied().unwrap_or(Tone::Neutral)
 }
 
-fn standing(name: &str, samples: &[&Sample], measure: Measure, singles: usize) -> Standing {
+fn ranked(name: &str, samples: &[&Sample], measure: Measure, singles: usize) -> Ranked {
     let value = |sample: &Sample, metric: &str| match sample.metrics.get(metric)?[..] {
         [value] => Some(value),
         _ => None,
@@ -351,7 +351,7 @@ fn standing(name: &str, samples: &[&Sample], measure: Measure, singles: usize) -
         }
         Err(_) => (name.to_owned(), Tone::Peer),
     };
-    Standing {
+    Ranked {
         transport: name.to_owned(),
         label,
         single: matches!(parsed, Ok(TransportName::Tcp(_) | TransportName::Quic(_))),
@@ -366,7 +366,7 @@ fn standing(name: &str, samples: &[&Sample], measure: Measure, singles: usize) -
     }
 }
 
-fn against(measure: Measure, own: &Standing, other: &Standing) -> Against {
+fn against(measure: Measure, own: &Ranked, other: &Ranked) -> Against {
     let scale = match (measure.relative, other.mean) {
         (true, Some(mean)) if mean.abs() > 0.0 => 100.0 / mean.abs(),
         _ => 1.0,

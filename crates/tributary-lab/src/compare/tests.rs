@@ -180,12 +180,12 @@ fn verdicts_come_from_the_intervals_of_the_differences() {
         ("session/random", &[9.0, 55.0, 80.0, 40.0]),
     ];
     let ranking = Ranking::new(&outcome("goodput", &runs), Workload::Bulk);
-    let order: Vec<&str> = ranking.standings.iter().map(|standing| standing.transport.as_str()).collect();
+    let order: Vec<&str> = ranking.standings.iter().map(|ranked| ranked.transport.as_str()).collect();
     assert_eq!(order, ["session/fbdt", "mptcp", "session/random", "tcp:wifi"]);
     let verdict = |at: usize| {
-        let standing = &ranking.standings[at];
+        let ranked = &ranking.standings[at];
         let of = |against: &Option<Against>| against.as_ref().map(|against| against.verdict);
-        (of(&standing.against_single), of(&standing.against_mptcp))
+        (of(&ranked.against_single), of(&ranked.against_mptcp))
     };
     use Verdict::{Better, Undecided, Worse};
     assert_eq!(verdict(0), (Some(Better), Some(Better)));
