@@ -35,8 +35,8 @@ pub use packet::{Chunk, Packet};
 pub use queue::QueueSpec;
 pub use rate::{RateProcess, RateSpec, Span};
 pub use scenario::{
-    HopSpec, LinkEvent, LinkPlace, MAX_BACKGROUND, MAX_CONNECTIONS, MAX_HOPS, MAX_PATHS, MAX_SUBFLOWS,
-    PathSpec, Places, RunSpec, Scenario, WorkloadSpec,
+    HopSpec, Lines, LinkEvent, LinkOwner, MAX_BACKGROUND, MAX_CONNECTIONS, MAX_HOPS, MAX_PATHS, MAX_SUBFLOWS,
+    PathSpec, RunSpec, Scenario, WorkloadSpec,
 };
 pub use spec::{Direction, LinkSpec, Moment};
 pub use stats::{Count, LinkStats};

@@ -25,8 +25,8 @@ mod tests;
 mod topology;
 mod trace_fields;
 
-pub use run::{Places, RunSpec, WorkloadSpec};
-pub use topology::{HopSpec, LinkEvent, LinkPlace};
+pub use run::{Lines, RunSpec, WorkloadSpec};
+pub use topology::{HopSpec, LinkEvent, LinkOwner};
 
 /// A session has at most this many paths.
 pub const MAX_PATHS: usize = 8;

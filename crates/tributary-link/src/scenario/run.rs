@@ -21,15 +21,15 @@ pub struct RunSpec {
     pub workloads: Vec<WorkloadSpec>,
     /// Metrics to report.
     pub metrics: Vec<Name>,
-    /// Places of these fields in the file.
-    pub places: Places,
+    /// Lines of these fields in the file.
+    pub lines: Lines,
 }
 
-/// Places of names in a file. All compare as equal, so that they do not affect comparisons of scenarios.
+/// Lines of names in a file. All compare as equal, so that they do not affect comparisons of scenarios.
 #[derive(Clone, Debug, Default, Eq)]
-pub struct Places(pub(super) Vec<WrittenAt>);
+pub struct Lines(pub(super) Vec<WrittenAt>);
 
-impl PartialEq for Places {
+impl PartialEq for Lines {
     fn eq(&self, _: &Self) -> bool {
         true
     }
@@ -45,7 +45,7 @@ impl RunSpec {
     /// The error for a field such as `run.subflows`, with file and line if it was read from a file.
     #[must_use]
     pub fn refuse(&self, field: &str, problem: &str) -> ScenarioError {
-        match self.places.0.iter().find(|place| place.field == field) {
+        match self.lines.0.iter().find(|line| line.field == field) {
             Some(WrittenAt { file, line, .. }) => ScenarioError::Field {
                 file: file.clone(),
                 line: *line,

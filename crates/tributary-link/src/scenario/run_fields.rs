@@ -2,7 +2,7 @@
 
 use super::link_fields::moment;
 use super::quantity::{bitrate, duration, size, volume};
-use super::run::Places;
+use super::run::Lines;
 use super::table::{Table, Value};
 use super::{Direction, Moment, Name, RunSpec, ScenarioError, WorkloadSpec};
 use crate::{BackgroundKind, BackgroundSpec};
@@ -92,7 +92,7 @@ pub(super) fn run<'a>(table: &Table<'a>) -> Result<(RunSpec, Vec<Value<'a>>), Sc
         connections: count("connections")?,
         workloads,
         metrics: metrics.iter().map(Value::name).collect::<Result<_, _>>()?,
-        places: Places(RUN.iter().filter_map(|key| Some(table.optional(key)?.written_at())).collect()),
+        lines: Lines(RUN.iter().filter_map(|key| Some(table.optional(key)?.written_at())).collect()),
     };
     Ok((run, places))
 }

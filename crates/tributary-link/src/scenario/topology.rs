@@ -38,9 +38,9 @@ impl HopSpec {
     }
 }
 
-/// One of a scenario's links, without its direction.
+/// Whose links they are, one for each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LinkPlace {
+pub enum LinkOwner {
     /// The own link of the path with this index.
     Path(usize),
     /// The shared link with this index.
@@ -67,9 +67,9 @@ impl Scenario {
 
     /// The path or shared link called `name`.
     #[must_use]
-    pub fn link_place(&self, name: &str) -> Option<LinkPlace> {
-        let path = self.path(name).map(|(i, _)| LinkPlace::Path(i));
-        path.or_else(|| self.hop(name).map(|(i, _)| LinkPlace::Hop(i)))
+    pub fn link_owner(&self, name: &str) -> Option<LinkOwner> {
+        let path = self.path(name).map(|(i, _)| LinkOwner::Path(i));
+        path.or_else(|| self.hop(name).map(|(i, _)| LinkOwner::Hop(i)))
     }
 
     /// The links that a packet on `path` crosses, in order.
@@ -78,9 +78,9 @@ impl Scenario {
     /// When `path` is not an index of `paths`, or the path crosses a hop that does not exist: see
     /// [`Scenario::check`].
     #[must_use]
-    pub fn chain(&self, path: usize, direction: Direction) -> Vec<LinkPlace> {
-        let hop = |name: &String| LinkPlace::Hop(self.hop(name).expect("a checked path's hops exist").0);
-        let mut chain = vec![LinkPlace::Path(path)];
+    pub fn chain(&self, path: usize, direction: Direction) -> Vec<LinkOwner> {
+        let hop = |name: &String| LinkOwner::Hop(self.hop(name).expect("a checked path's hops exist").0);
+        let mut chain = vec![LinkOwner::Path(path)];
         chain.extend(self.paths[path].via.iter().map(hop));
         if direction == Direction::Down {
             chain.reverse();
@@ -131,10 +131,10 @@ impl Scenario {
     /// # Panics
     /// When the link does not exist.
     #[must_use]
-    pub fn link_config_at(&self, place: LinkPlace, direction: Direction) -> LinkConfig {
-        match place {
-            LinkPlace::Path(path) => self.link_config(path, direction),
-            LinkPlace::Hop(hop) => self.hop_link_config(hop, direction),
+    pub fn link_config_at(&self, owner: LinkOwner, direction: Direction) -> LinkConfig {
+        match owner {
+            LinkOwner::Path(path) => self.link_config(path, direction),
+            LinkOwner::Hop(hop) => self.hop_link_config(hop, direction),
         }
     }
 
@@ -166,7 +166,7 @@ impl Scenario {
     #[must_use]
     pub fn capacity_bound(&self, path: usize, direction: Direction, from: Instant, to: Instant) -> DataSize {
         let each = self.chain(path, direction).into_iter();
-        let each = each.map(|place| self.link_config_at(place, direction).capacity(from, to));
+        let each = each.map(|owner| self.link_config_at(owner, direction).capacity(from, to));
         each.min().unwrap_or(DataSize::ZERO)
     }
 

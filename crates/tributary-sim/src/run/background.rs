@@ -28,8 +28,8 @@ struct Source {
 /// Adds the scenario's background traffic.
 pub(super) fn place(scenario: &Scenario, topology: &Topology, world: &mut World) {
     for (index, spec) in scenario.background.iter().enumerate() {
-        let Some(place) = scenario.link_place(&spec.on) else { continue };
-        let link = topology.link(place, spec.direction);
+        let Some(owner) = scenario.link_owner(&spec.on) else { continue };
+        let link = topology.link(owner, spec.direction);
         match (&spec.kind, scenario.background(index)) {
             (BackgroundKind::Tcp { .. }, _) => flows(scenario, (index, spec), link, world),
             (_, Some(generator)) => generate(generator, link, world),

@@ -24,10 +24,10 @@ pub fn expected_packets(run: &SimRun) -> u64 {
         bytes = bytes.saturating_add(carried.saturating_mul(crossed));
     }
     for (index, source) in scenario.background.iter().enumerate() {
-        if let Some(place) = scenario.link_place(&source.on) {
+        if let Some(owner) = scenario.link_owner(&source.on) {
             // Generated traffic and TCP flows cannot exceed the rate of their link. A generator may offer
             // more, and a packet that does not fit costs an event too.
-            let link = scenario.link_config_at(place, source.direction).capacity(Instant::ZERO, end);
+            let link = scenario.link_config_at(owner, source.direction).capacity(Instant::ZERO, end);
             bytes = bytes.saturating_add(link.as_bytes().max(offered(run, index)));
         }
     }

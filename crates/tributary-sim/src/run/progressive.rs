@@ -1,6 +1,6 @@
 //! A run with one connection that carries a progressive video instead of the run's workloads.
 
-use tributary_link::{Direction, LinkPlace};
+use tributary_link::{Direction, LinkOwner};
 use tributary_player::progressive::Record;
 use tributary_types::{Instant, Rng};
 
@@ -96,7 +96,7 @@ impl SimRun {
 impl Watch {
     fn new(run: &SimRun, topology: &Topology) -> Self {
         let count = run.scenario.paths.len();
-        let link = |path| topology.link(LinkPlace::Path(path), Direction::Down);
+        let link = |path| topology.link(LinkOwner::Path(path), Direction::Down);
         let only = match run.transport.paths(&run.scenario.path_names())[..] {
             [path] => Some(path as u8),
             _ => None,

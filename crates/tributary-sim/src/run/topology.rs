@@ -1,6 +1,6 @@
 //! A scenario's links in a world, the routes over them, and the use of each route.
 
-use tributary_link::{Direction, LinkPlace, Scenario};
+use tributary_link::{Direction, LinkOwner, Scenario};
 
 use crate::id::{HostId, LinkId, RouteId};
 use crate::multipath::SubflowPath;
@@ -9,13 +9,13 @@ use crate::world::World;
 /// All links of a scenario.
 #[derive(Debug)]
 pub(super) struct Topology {
-    pub links: Vec<PlacedLink>,
+    pub links: Vec<OwnedLink>,
 }
 
-/// One link with its place in the scenario.
+/// One link with its owner in the scenario.
 #[derive(Clone, Debug)]
-pub(super) struct PlacedLink {
-    pub place: LinkPlace,
+pub(super) struct OwnedLink {
+    pub owner: LinkOwner,
     pub direction: Direction,
     pub name: String,
     pub id: LinkId,
@@ -64,21 +64,21 @@ impl RouteMap {
 
 impl Topology {
     pub fn build(scenario: &Scenario, world: &mut World) -> Self {
-        let paths = scenario.paths.iter().enumerate().map(|(i, path)| (LinkPlace::Path(i), &path.name));
-        let hops = scenario.hops.iter().enumerate().map(|(i, hop)| (LinkPlace::Hop(i), &hop.name));
+        let paths = scenario.paths.iter().enumerate().map(|(i, path)| (LinkOwner::Path(i), &path.name));
+        let hops = scenario.hops.iter().enumerate().map(|(i, hop)| (LinkOwner::Hop(i), &hop.name));
         let mut links = Vec::new();
-        for (place, name) in paths.chain(hops) {
+        for (owner, name) in paths.chain(hops) {
             for direction in [Direction::Down, Direction::Up] {
-                let id = world.add_link(scenario.link_config_at(place, direction));
-                links.push(PlacedLink { place, direction, name: name.clone(), id });
+                let id = world.add_link(scenario.link_config_at(owner, direction));
+                links.push(OwnedLink { owner, direction, name: name.clone(), id });
             }
         }
         Self { links }
     }
 
-    pub fn link(&self, place: LinkPlace, direction: Direction) -> LinkId {
-        let same = |link: &&PlacedLink| link.place == place && link.direction == direction;
-        self.links.iter().find(same).expect("every place of the scenario has its links").id
+    pub fn link(&self, owner: LinkOwner, direction: Direction) -> LinkId {
+        let same = |link: &&OwnedLink| link.owner == owner && link.direction == direction;
+        self.links.iter().find(same).expect("every path and hop of the scenario has its links").id
     }
 
     /// New routes over `path` between a client and a server.
@@ -90,8 +90,8 @@ impl Topology {
         (client, server): (HostId, HostId),
     ) -> SubflowPath {
         let chain = |direction| -> Vec<LinkId> {
-            let places = scenario.chain(path, direction).into_iter();
-            places.map(|place| self.link(place, direction)).collect()
+            let owners = scenario.chain(path, direction).into_iter();
+            owners.map(|owner| self.link(owner, direction)).collect()
         };
         SubflowPath {
             path: path as u8,

@@ -11,7 +11,7 @@ const PACKETS: core::ops::RangeInclusive<u64> = 40..=65_535;
 const MOST_PER_SECOND: u64 = 1_000_000_000;
 
 pub(super) fn check_background(source: &BackgroundSpec, scenario: &Scenario) -> Check {
-    if scenario.link_place(&source.on).is_none() {
+    if scenario.link_owner(&source.on).is_none() {
         let paths = scenario.paths.iter().map(|path| path.name.as_str());
         let known: Vec<&str> = paths.chain(scenario.hops.iter().map(|hop| hop.name.as_str())).collect();
         let problem = format!("no path or hop is called `{}`; there are {}", source.on, known.join(", "));

@@ -75,8 +75,8 @@ fn city() -> Scenario {
 #[test]
 fn chains_are_crossed_client_first_going_up_and_last_coming_down() {
     let (scenario, up) = (city(), Direction::Up);
-    let [wifi, lte] = [LinkPlace::Path(0), LinkPlace::Path(1)];
-    let [street, backbone] = [LinkPlace::Hop(0), LinkPlace::Hop(1)];
+    let [wifi, lte] = [LinkOwner::Path(0), LinkOwner::Path(1)];
+    let [street, backbone] = [LinkOwner::Hop(0), LinkOwner::Hop(1)];
     assert_eq!(scenario.chain(0, up), [wifi, street, backbone]);
     assert_eq!(scenario.chain(0, Direction::Down), [backbone, street, wifi]);
     assert_eq!(scenario.chain(1, Direction::Down), [backbone, lte]);
@@ -169,7 +169,7 @@ fn parts_the_emulator_does_not_support_are_reported() {
 #[test]
 fn the_shipped_topologies_and_channels_match_their_names() {
     let shared = Scenario::builtin("shared-bottleneck").unwrap();
-    assert!((0..2).all(|path| shared.chain(path, Direction::Up).contains(&LinkPlace::Hop(0))));
+    assert!((0..2).all(|path| shared.chain(path, Direction::Up).contains(&LinkOwner::Hop(0))));
     let hops = Scenario::builtin("multi-hop").unwrap();
     assert_eq!((hops.chain(0, Direction::Down).len(), hops.background.len()), (3, 3));
     for name in ["markov", "blockage-short", "blockage-long"] {
