@@ -7,10 +7,10 @@
 mod abandon;
 mod datagrams;
 mod flows;
+mod ready;
 mod room;
 mod segment;
 mod stream;
-mod turns;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -22,12 +22,12 @@ use crate::numbers::NumberSet;
 use crate::wire::{DeclaredLimits, MAX_OUTSTANDING, MAX_SEGMENT, SegmentHead, SegmentKind};
 use crate::work::step;
 pub(crate) use datagrams::FlowQueue;
+use ready::ReadyStreams;
 use room::UNNUMBERED_PER_STREAM;
 pub(crate) use segment::Segment;
 pub use segment::SegmentCopy;
 use stream::Numbered;
 pub(crate) use stream::SendStream;
-use turns::Turns;
 
 /// Limit on bytes of higher priority that are numbered ahead of waiting lower ones. Each byte of the lowest
 /// priority allows three more, so that no stream starves and the lowest priority gets at least a quarter.
@@ -42,7 +42,7 @@ const RESERVED: u64 = 256 << 10;
 #[derive(Debug)]
 pub(crate) struct SendBuffer {
     pub streams: BTreeMap<StreamId, SendStream>,
-    turns: Turns,
+    ready: ReadyStreams,
     segments: VecDeque<Segment>,
     /// Numbers that the peer has acknowledged.
     acknowledged: NumberSet,
@@ -84,7 +84,7 @@ impl SendBuffer {
     pub fn new(limit: usize, max_data: u64) -> Self {
         Self {
             streams: BTreeMap::new(),
-            turns: Turns::default(),
+            ready: ReadyStreams::default(),
             segments: VecDeque::new(),
             acknowledged: NumberSet::default(),
             base: 0,
@@ -238,7 +238,7 @@ impl SendBuffer {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         stream.priority = priority;
         self.has_priorities |= priority > 0;
-        self.turns.requeue(id, stream, open);
+        self.ready.requeue(id, stream, open);
     }
 
     /// Changes what a stream needs of a subflow; numbered segments keep theirs.
@@ -267,7 +267,7 @@ impl SendBuffer {
     fn settle(&mut self, id: StreamId) {
         let open = self.open_credit();
         if let Some(stream) = self.streams.get_mut(&id) {
-            self.turns.settle(id, stream, open);
+            self.ready.settle(id, stream, open);
             let untrusted = stream.without_credit();
             self.untrusted = self.untrusted - std::mem::replace(&mut stream.untrusted, untrusted) + untrusted;
         }
@@ -280,7 +280,7 @@ impl SendBuffer {
         if self.numbers_exhausted() {
             return 0;
         }
-        let (first, bulk) = self.turns.bytes();
+        let (first, bulk) = self.ready.bytes();
         (first + bulk.min(self.bulk_credit())).min(self.credit())
     }
 
@@ -289,8 +289,8 @@ impl SendBuffer {
         if self.numbers_exhausted() {
             return 0;
         }
-        let (bytes, _) = self.turns.bytes();
-        let bulk_waits = self.turns.lowest() == Some(0);
+        let (bytes, _) = self.ready.bytes();
+        let bulk_waits = self.ready.lowest() == Some(0);
         let most = if bulk_waits { MOST_AHEAD_OF_LOWER.saturating_sub(self.ahead) } else { u64::MAX };
         bytes.min(most).min(self.credit())
     }
@@ -307,14 +307,14 @@ impl SendBuffer {
 
     /// Whether a load would number anything, including an empty end of a stream.
     pub fn has_loadable(&self) -> bool {
-        !self.numbers_exhausted() && (self.available() > 0 || self.turns.first_end().is_some())
+        !self.numbers_exhausted() && (self.available() > 0 || self.ready.first_end().is_some())
     }
 
     fn numbers_exhausted(&self) -> bool {
         self.segments.len() as u64 >= MAX_OUTSTANDING
     }
 
-    /// Numbers up to `bytes` of payload in segments of at most `segment` bytes, a turn a stream.
+    /// Numbers up to `bytes` of payload in segments of at most `segment` bytes, one of each stream after the other.
     /// Returns the range of numbers, empty when there was nothing, and the bytes.
     pub fn load(&mut self, bytes: u64, segment: usize) -> (DataSeq, DataSeq, u64) {
         let first = self.end();
@@ -322,18 +322,18 @@ impl SendBuffer {
         let loaded_before = self.numbered;
         let segment = segment.clamp(1, MAX_SEGMENT);
         while !self.numbers_exhausted()
-            && let Some(id) = self.turns.first_end()
+            && let Some(id) = self.ready.first_end()
         {
             self.number(id, 0);
         }
-        // Each turn numbers one segment of the first stream and moves the stream behind the others.
+        // Each pass numbers one segment of the first stream and moves the stream behind the others.
         while left > 0
             && !self.numbers_exhausted()
-            && let Some(id) = self.next_turn()
+            && let Some(id) = self.next_queued()
         {
             // What a stream may use of its initial credit may be less now than when it was queued.
             self.settle(id);
-            if self.streams.get(&id).is_none_or(|stream| stream.turn.is_none()) {
+            if self.streams.get(&id).is_none_or(|stream| stream.queued.is_none()) {
                 continue;
             }
             let priority = stream_priority(&self.streams, id);
@@ -348,7 +348,7 @@ impl SendBuffer {
         (first, self.end(), self.numbered - loaded_before)
     }
 
-    /// Numbers a segment of a stream, which then waits for its next turn. Returns the bytes.
+    /// Numbers a segment of a stream, which then goes behind the others of its priority. Returns the bytes.
     fn number(&mut self, id: StreamId, most: usize) -> u64 {
         step();
         let open = self.open_credit();
@@ -356,7 +356,7 @@ impl SendBuffer {
         let priority = stream.priority;
         let numbered = stream.number(most, open);
         stream.reprioritise();
-        self.turns.requeue(id, stream, open);
+        self.ready.requeue(id, stream, open);
         let Numbered { kind, payload, deadline } =
             numbered.expect("a stream in the queue has bytes and credit, or an end");
         let length = payload.len() as u64;
@@ -370,18 +370,18 @@ impl SendBuffer {
     }
 
     /// The first stream, or the first one of the lowest priority when others had more than their share. Bulk without
-    /// credit has no turn.
-    fn next_turn(&self) -> Option<StreamId> {
+    /// credit is passed over.
+    fn next_queued(&self) -> Option<StreamId> {
         let bulk_may = self.bulk_credit() > 0;
-        if self.ahead >= MOST_AHEAD_OF_LOWER && (bulk_may || self.turns.lowest()? > 0) {
-            return self.turns.first_of_lowest();
+        if self.ahead >= MOST_AHEAD_OF_LOWER && (bulk_may || self.ready.lowest()? > 0) {
+            return self.ready.first_of_lowest();
         }
-        self.turns.first().filter(|_| bulk_may || self.turns.highest() > Some(0))
+        self.ready.first().filter(|_| bulk_may || self.ready.highest() > Some(0))
     }
 
     /// Bytes of this priority were numbered.
     fn share(&mut self, priority: u8, bytes: u64) {
-        self.ahead = match self.turns.lowest() {
+        self.ahead = match self.ready.lowest() {
             Some(lowest) if lowest < priority => self.ahead + bytes,
             Some(lowest) if lowest >= priority && self.ahead > 0 => self.ahead.saturating_sub(SHARE * bytes),
             _ => 0, // No other stream waits.

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_leaves_frames_to_the_next_turn_and_no_events() {
+    fn a_pause_leaves_frames_to_the_next_queued_and_no_events() {
         let mut session = server();
         assert_eq!(turn(&mut session, |_, _| {}), "EE");
         for id in [1, 2] {

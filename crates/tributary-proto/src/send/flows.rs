@@ -47,18 +47,18 @@ impl SendBuffer {
         stream.reprioritise();
         if stream.priority != before {
             self.has_priorities |= stream.priority > 0;
-            self.turns.requeue(id, stream, open);
+            self.ready.requeue(id, stream, open);
         }
     }
 
     /// Streams with bytes to number, at least one.
     pub fn waiting_streams(&self) -> u64 {
-        self.turns.waiting().max(1)
+        self.ready.waiting().max(1)
     }
 
     /// The flow of datagrams whose turn is next, if it goes before bulk now.
     pub fn next_urgent_flow(&self) -> Option<StreamId> {
-        let id = self.turns.first().filter(|_| self.available_prioritised() > 0)?;
+        let id = self.ready.first().filter(|_| self.available_prioritised() > 0)?;
         let stream = self.streams.get(&id)?;
         (stream.flow.is_some() && stream.priority > 0 && stream.first_datagram() as u64 <= self.credit())
             .then_some(id)
@@ -68,7 +68,7 @@ impl SendBuffer {
     pub fn number_urgently(&mut self, id: StreamId) -> bool {
         // What a flow may use of its initial credit may be less now than when it was queued.
         self.settle(id);
-        if !self.streams.get(&id).is_some_and(SendStream::waits_for_turn) {
+        if !self.streams.get(&id).is_some_and(SendStream::is_queued) {
             return false;
         }
         let priority = stream_priority(&self.streams, id);

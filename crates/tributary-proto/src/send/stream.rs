@@ -35,7 +35,7 @@ pub(crate) struct Numbered {
 
 /// A stream's place in the queue of streams with bytes to number: its priority, the highest first, and a number.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
+pub(super) struct Queued {
     pub key: (Reverse<u8>, u64),
     /// Its bytes in the sums of the queue.
     pub bytes: u64,
@@ -71,8 +71,8 @@ pub(crate) struct SendStream {
     /// Unnumbered bytes that may stay for ever, because there is no credit for them.
     pub untrusted: usize,
     /// Its place in the queue of streams with bytes to number, and in that of streams with only an end.
-    pub(super) turn: Option<Turn>,
-    pub end_turn: Option<u64>,
+    pub(super) queued: Option<Queued>,
+    pub end_queued: Option<u64>,
     /// Its segment that was numbered last.
     pub newest: Option<DataSeq>,
     /// All blocks of small writes have one size, so that segments do not depend on the sizes of the writes.
@@ -103,8 +103,8 @@ impl SendStream {
             untaken: 0,
             blocked: None,
             untrusted: 0,
-            turn: None,
-            end_turn: None,
+            queued: None,
+            end_queued: None,
             newest: None,
             equal_blocks: false,
             flow: None,
@@ -131,8 +131,8 @@ impl SendStream {
     }
 
     /// Whether it has bytes that may be numbered.
-    pub fn waits_for_turn(&self) -> bool {
-        self.turn.is_some()
+    pub fn is_queued(&self) -> bool {
+        self.queued.is_some()
     }
 
     /// Bytes that may be written and numbered within the stream's own credit.

@@ -70,7 +70,7 @@ impl Session {
     pub(super) fn judge_writer(&mut self, id: StreamId) {
         let Some(stream) = self.send.streams.get(&id) else { return };
         let Some(number) = stream.blocked else { return };
-        if stream.unacknowledged == 0 && !stream.waits_for_turn() && stream.credit_left() == 0 {
+        if stream.unacknowledged == 0 && !stream.is_queued() && stream.credit_left() == 0 {
             self.writers.stalled.insert(number);
         } else {
             self.writers.stalled.remove(&number);

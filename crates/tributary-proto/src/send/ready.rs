@@ -1,4 +1,4 @@
-//! The streams with bytes to number, in turn: the most urgent first, streams of the same priority one after the other.
+//! The queue of streams with bytes to number: the most urgent first, streams of the same priority one after the other.
 //!
 //! Sums are kept while streams change, so that no decision about a segment walks over the streams. Not here: credit, and
 //! how much of a stream is numbered.
@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 
 use tributary_types::StreamId;
 
-use super::stream::{SendStream, Turn};
+use super::stream::{Queued, SendStream};
 
 /// Streams with unnumbered bytes and credit for them, and streams of which only the end is left.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
+pub(super) struct ReadyStreams {
     ready: BTreeMap<(Reverse<u8>, u64), StreamId>,
     /// An end needs no credit, so these streams do not wait for their turn.
     ends: BTreeMap<u64, StreamId>,
@@ -23,39 +23,39 @@ pub(super) struct Turns {
     bulk: u64,
 }
 
-impl Turns {
+impl ReadyStreams {
     /// Enters a stream, removes it or updates its bytes after a change. A stream that has a place keeps it.
     /// `open`: how far a stream may use its initial credit.
     pub fn settle(&mut self, id: StreamId, stream: &mut SendStream, open: u64) {
         let bytes = stream.sendable(open);
-        match stream.turn {
-            Some(turn) if bytes == 0 => {
-                self.ready.remove(&turn.key);
-                *self.sum(turn.key.0.0) -= turn.bytes;
-                stream.turn = None;
+        match stream.queued {
+            Some(queued) if bytes == 0 => {
+                self.ready.remove(&queued.key);
+                *self.sum(queued.key.0.0) -= queued.bytes;
+                stream.queued = None;
             }
-            Some(turn) => {
-                let sum = self.sum(turn.key.0.0);
-                *sum = *sum - turn.bytes + bytes;
-                stream.turn = Some(Turn { bytes, ..turn });
+            Some(queued) => {
+                let sum = self.sum(queued.key.0.0);
+                *sum = *sum - queued.bytes + bytes;
+                stream.queued = Some(Queued { bytes, ..queued });
             }
             None if bytes > 0 => {
                 let key = (Reverse(stream.priority), self.number());
                 self.ready.insert(key, id);
                 *self.sum(stream.priority) += bytes;
-                stream.turn = Some(Turn { key, bytes });
+                stream.queued = Some(Queued { key, bytes });
             }
             None => {}
         }
-        match stream.end_turn {
+        match stream.end_queued {
             Some(at) if !stream.only_fin() => {
                 self.ends.remove(&at);
-                stream.end_turn = None;
+                stream.end_queued = None;
             }
             None if stream.only_fin() => {
                 let at = self.number();
                 self.ends.insert(at, id);
-                stream.end_turn = Some(at);
+                stream.end_queued = Some(at);
             }
             _ => {}
         }
@@ -63,9 +63,9 @@ impl Turns {
 
     /// Moves a stream behind those of its priority.
     pub fn requeue(&mut self, id: StreamId, stream: &mut SendStream, open: u64) {
-        if let Some(turn) = stream.turn.take() {
-            self.ready.remove(&turn.key);
-            *self.sum(turn.key.0.0) -= turn.bytes;
+        if let Some(queued) = stream.queued.take() {
+            self.ready.remove(&queued.key);
+            *self.sum(queued.key.0.0) -= queued.bytes;
         }
         self.settle(id, stream, open);
     }
