@@ -232,7 +232,7 @@ impl Follow {
 
     /// Updates the machine to `now`.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        while self.has_room() {
+        while self.has_free_path() {
             let due = |end: &LocalEnd| end.due().is_some_and(|due| due <= now);
             let Some(at) = self.ends.iter().position(due) else { return };
             let path = self.free_id();
@@ -244,7 +244,7 @@ impl Follow {
 
     /// When [`Self::handle_timeout`] must be called.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        self.ends.iter().filter_map(LocalEnd::due).min().filter(|_| self.has_room())
+        self.ends.iter().filter_map(LocalEnd::due).min().filter(|_| self.has_free_path())
     }
 
     /// The next change for the session.
@@ -252,7 +252,7 @@ impl Follow {
         self.changes.pop_front()
     }
 
-    fn has_room(&self) -> bool {
+    fn has_free_path(&self) -> bool {
         self.ends.iter().filter(|end| end.path.is_some()).count() < MAX_PATHS
     }
 

@@ -7,8 +7,8 @@
 mod abandon;
 mod datagrams;
 mod flows;
+mod free;
 mod ready;
-mod room;
 mod segment;
 mod stream;
 
@@ -22,8 +22,8 @@ use crate::numbers::NumberSet;
 use crate::wire::{DeclaredLimits, MAX_OUTSTANDING, MAX_SEGMENT, SegmentHead, SegmentKind};
 use crate::work::step;
 pub(crate) use datagrams::FlowQueue;
+use free::UNNUMBERED_PER_STREAM;
 use ready::ReadyStreams;
-use room::UNNUMBERED_PER_STREAM;
 pub(crate) use segment::Segment;
 pub use segment::SegmentCopy;
 use stream::Numbered;
@@ -60,7 +60,7 @@ pub(crate) struct SendBuffer {
     unacknowledged: usize,
     /// Numbered payload that no subflow has taken, of all streams.
     untaken: usize,
-    /// Unnumbered payload of all streams that may stay for ever (`room.rs`).
+    /// Unnumbered payload of all streams that may stay for ever (`free.rs`).
     untrusted: usize,
     /// Payload numbered for streams that were abandoned before it was acknowledged.
     abandoned: u64,

@@ -126,7 +126,7 @@ struct Granted {
 ///
 /// The liveness rule: every stream whose reader reads makes progress within T while a path lives
 /// ([`crate::liveness`]). So nothing that streams share is left to those whose reader has stopped: the session's
-/// credit (`credit.rs`), the send buffer (`send/room.rs`) and the receive blocks (`receive/pins.rs`) each keep a part
+/// credit (`credit.rs`), the send buffer (`send/free.rs`) and the receive blocks (`receive/pins.rs`) each keep a part
 /// for the others.
 #[derive(Debug)]
 pub struct Session {

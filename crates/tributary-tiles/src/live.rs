@@ -211,15 +211,15 @@ impl Stop {
     }
 }
 
-/// Room for GoPs that wait while one is encoded and one is read.
+/// How many GoPs may wait while one is encoded and one is read.
 #[derive(Debug)]
-struct Room {
+struct Waiting {
     most: usize,
     /// How many of the GoPs that come at once at the beginning are still to come.
     at_once: usize,
 }
 
-impl Room {
+impl Waiting {
     fn of(at_once: usize) -> Self {
         Self { most: at_once.max(1), at_once }
     }
@@ -353,9 +353,9 @@ impl Live {
                 }
                 Ok::<_, LiveError>(encoding.next())
             });
-            let mut room = Room::of(shape.at_once());
+            let mut allowed = Waiting::of(shape.at_once());
             let read = pictures.gops(shape, |gop| {
-                if !room.takes(waiting.fetch_add(1, Ordering::SeqCst)) {
+                if !allowed.takes(waiting.fetch_add(1, Ordering::SeqCst)) {
                     waiting.fetch_sub(1, Ordering::SeqCst);
                     tell(Event::LeftOut);
                     return true;

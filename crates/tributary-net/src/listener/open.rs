@@ -109,7 +109,7 @@ impl Registry {
                 Err(Refusal::TooManySessions | Refusal::ClientSessions) if Instant::now() < until => {}
                 outcome => return Ok(outcome),
             }
-            self.make_room(&request.newcomer());
+            self.free_place(&request.newcomer());
             let _ = timeout_at(until.min(Instant::now() + LOOK), freed).await;
         }
     }
@@ -164,7 +164,7 @@ impl Registry {
 
     /// Ends the session that has to give its place to a new one of this client, if there is any. While one is ending
     /// already, no further one is ended.
-    fn make_room(&self, newcomer: &Newcomer) {
+    fn free_place(&self, newcomer: &Newcomer) {
         let entries = self.entries();
         let sessions: Vec<(Source, Arc<Shared>)> =
             entries.values().map(|entry| (entry.owner, entry.shared.clone())).collect();

@@ -34,8 +34,8 @@ const IDLE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// State: what the player waits for.
 #[derive(Debug)]
 enum State {
-    /// Room in the buffer, waiting since this time.
-    Room { since: Instant },
+    /// Space in the buffer, waiting since this time.
+    Space { since: Instant },
     /// The time to request the next segment in this quality.
     Until { at: Instant, request: (usize, u64) },
     /// A download.
@@ -87,7 +87,7 @@ impl Player {
             estimate: ThroughputEstimate::default(),
             buffer,
             shown: PlayState::Starting,
-            state: State::Room { since: now },
+            state: State::Space { since: now },
             next: 0,
             last_quality: None,
             instead: None,
@@ -263,7 +263,7 @@ impl Player {
         let duration_s = self.title.segments[segment].as_secs_f64();
         self.events.push_back(Event::Missing { segment, duration_s, why: why.to_owned() });
         self.failures = 0;
-        self.state = State::Room { since: now };
+        self.state = State::Space { since: now };
         self.go_on();
         self.advance(now);
     }
@@ -314,7 +314,7 @@ impl Player {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let mine = match &self.state {
-            State::Room { .. } => self.room_at(),
+            State::Space { .. } => self.space_at(),
             State::Until { at, .. } => Some(*at),
             State::Loading(download) => {
                 Some((download.moved + self.settings.silence).min(download.looked + IDLE_CHECK_INTERVAL))
@@ -360,9 +360,9 @@ impl Player {
         self.shown = shown;
     }
 
-    /// When the buffer has room for the next segment.
-    fn room_at(&self) -> Option<Instant> {
-        let State::Room { since } = self.state else { return None };
+    /// When the buffer has space for the next segment.
+    fn space_at(&self) -> Option<Instant> {
+        let State::Space { since } = self.state else { return None };
         let segment = self.title.segments.get(self.next)?;
         let excess = self.buffer.buffered() + *segment;
         let shown = excess.saturating_sub(self.settings.capacity);
@@ -376,14 +376,14 @@ impl Player {
 
     /// Proceeds until the player must wait.
     fn advance(&mut self, now: Instant) {
-        if let State::Room { since } = self.state {
+        if let State::Space { since } = self.state {
             if self.next >= self.title.segments.len() {
                 self.state = State::Loaded;
                 self.buffer.end_of_media(now);
                 self.settle(now);
                 return;
             }
-            if self.room_at().is_none_or(|at| at > now) {
+            if self.space_at().is_none_or(|at| at > now) {
                 return;
             }
             let waited = now.saturating_since(since);
@@ -447,7 +447,7 @@ impl Player {
 
     /// The segment is complete.
     fn finish(&mut self, now: Instant) {
-        let since = State::Room { since: now };
+        let since = State::Space { since: now };
         let State::Loading(download) = core::mem::replace(&mut self.state, since) else { return };
         let Request { segment, quality, from, .. } = download.request;
         let first_byte = download.first_byte.unwrap_or(now);

@@ -59,10 +59,10 @@ impl NumberedStream {
     /// Bytes a write may add now.
     #[must_use]
     pub fn free(&self) -> u64 {
-        self.send.write_room(&self.send.streams[&STREAM]) as u64
+        self.send.free_in_limits(&self.send.streams[&STREAM]) as u64
     }
 
-    /// Adds up to `bytes` and returns how many there was room for.
+    /// Adds up to `bytes` and returns how many were taken.
     pub fn write(&mut self, bytes: u64) -> u64 {
         let taken = bytes.min(self.free());
         let mut left = taken as usize;

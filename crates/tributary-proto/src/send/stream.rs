@@ -66,7 +66,7 @@ pub(crate) struct SendStream {
     pub unacknowledged: u32,
     /// Numbered payload that no subflow has taken yet.
     pub untaken: usize,
-    /// The application waits for room; its number among those that do.
+    /// The application waits until it may write; its number among those that do.
     pub blocked: Option<u64>,
     /// Unnumbered bytes that may stay for ever, because there is no credit for them.
     pub untrusted: usize,

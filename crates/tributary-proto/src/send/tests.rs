@@ -58,7 +58,7 @@ fn a_stream_may_wait_with_a_whole_window() {
     for (window, waiting) in [(mib, 4 * mib), (4 * mib, 4 * mib), (16 * mib, 16 * mib)] {
         let mut buffer = SendBuffer::new(64 * mib, u64::MAX / 2).with_window(window);
         buffer.open(stream, SendStream::new(0, u64::MAX / 2));
-        assert_eq!(buffer.write_room(&buffer.streams[&stream]), waiting);
+        assert_eq!(buffer.free_in_limits(&buffer.streams[&stream]), waiting);
         buffer.push(stream, Bytes::from(vec![1; waiting]));
         assert_eq!(buffer.load(window as u64, 64 << 10).2, window as u64);
     }
@@ -73,14 +73,14 @@ fn bulk_leaves_credit_and_room_to_streams_with_a_priority() {
         buffer.open(StreamId(2), SendStream::new(0, u64::MAX / 2));
         buffer.set_priority(StreamId(2), priority);
         let reserved = if priority > 0 { RESERVED } else { 0 };
-        let room = |buffer: &SendBuffer, id| buffer.write_room(&buffer.streams[&StreamId(id)]);
-        while room(&buffer, 0) > 0 {
-            buffer.push(StreamId(0), Bytes::from(vec![1; room(&buffer, 0)]));
+        let free = |buffer: &SendBuffer, id| buffer.free_in_limits(&buffer.streams[&StreamId(id)]);
+        while free(&buffer, 0) > 0 {
+            buffer.push(StreamId(0), Bytes::from(vec![1; free(&buffer, 0)]));
             buffer.load(u64::MAX, 64 << 10);
         }
         assert_eq!(buffer.held() as u64, limit as u64 - reserved);
         assert_eq!((buffer.credit(), buffer.available(), buffer.has_loadable()), (reserved, 0, false));
-        assert_eq!(room(&buffer, 2) as u64, reserved);
+        assert_eq!(free(&buffer, 2) as u64, reserved);
         if priority > 0 {
             buffer.push(StreamId(2), Bytes::from(vec![2; 1000]));
             assert_eq!((buffer.available(), buffer.available_prioritised()), (1000, 1000));
@@ -156,7 +156,7 @@ fn an_abandoned_stream_keeps_its_numbers_and_holds_nothing() {
         (SegmentKind::Void { length: 10 }, SegmentKind::Data { offset: 0, length: 10, fin: false });
     assert_eq!(kinds, [void, data, void, void, SegmentKind::Reset { code: 7, end: 30 }]);
     assert_eq!((buffer.held(), buffer.unacknowledged(), buffer.acknowledged()), (10, 10, 0));
-    assert_eq!(buffer.unsent_room(&buffer.streams[&StreamId(0)]), usize::MAX);
+    assert_eq!(buffer.free_unsent(&buffer.streams[&StreamId(0)]), usize::MAX);
     send_all(&mut buffer);
     assert!(buffer.acknowledge(DataSeq(0), DataSeq(5), |_| {}));
     assert_eq!((buffer.acknowledged(), buffer.credit()), (10, (1 << 20) - 40));

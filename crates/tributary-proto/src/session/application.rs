@@ -172,8 +172,8 @@ impl Session {
 
     /// Bytes that a stream accepts now. While a subflow has nothing to send, the limit may be exceeded.
     fn buffer_left(&self, stream: &SendStream) -> usize {
-        let unsent = self.send.unsent_room(stream).max(if self.starved { GATHER_BELOW } else { 0 });
-        self.send.fair_room(stream).min(unsent)
+        let unsent = self.send.free_unsent(stream).max(if self.starved { GATHER_BELOW } else { 0 });
+        self.send.free_to_write(stream).min(unsent)
     }
 
     /// Takes a prefix of `data` without copying; returns its length, at least one.
@@ -272,7 +272,7 @@ impl Session {
         }
     }
 
-    /// Whether the application has more to write: a writer waits for room, or was just woken.
+    /// Whether the application has more to write: a writer waits, or was just woken.
     pub(super) fn expects_more(&self, now: Instant) -> bool {
         self.writers.are_some_active() || self.expecting_until.is_some_and(|until| now < until)
     }

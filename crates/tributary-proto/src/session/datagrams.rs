@@ -126,9 +126,9 @@ impl Session {
 
     /// What becomes of a datagram. The counters of those that are marked and dropped.
     fn admit(&mut self, id: StreamId, (bytes, is_key): (usize, bool), ecn: Ecn, verdict: Verdict) -> Sent {
-        let room = self.send.streams.get(&id).map_or(0, |stream| self.send.session_room(stream));
+        let free = self.send.streams.get(&id).map_or(0, |stream| self.send.free_in_session(stream));
         let Some(flow) = self.send.flow(id) else { return Sent::Dropped };
-        let full = verdict == Verdict::Full || room < bytes + FlowQueue::OVERHEAD;
+        let full = verdict == Verdict::Full || free < bytes + FlowQueue::OVERHEAD;
         match verdict {
             Verdict::Signal if !full && ecn.is_capable() => {
                 flow.classifier.met_congestion();

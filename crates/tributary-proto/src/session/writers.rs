@@ -1,8 +1,8 @@
-//! Writers that wait for room, and when they are woken.
+//! Writers that wait for free bytes of the send buffer, and when they are woken.
 //!
-//! A writer waits for room in its own stream or for room in the session. The first is woken by what happens to its stream,
-//! the second when the session has room; so neither an acknowledgement nor a segment looks at every writer. Not here: how
-//! much room there is.
+//! A writer waits for its own stream or for the session. The first is woken by what happens to its stream,
+//! the second when the session has free bytes; so neither an acknowledgement nor a segment looks at every writer. Not here: how
+//! much is free.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use super::Session;
 use crate::event::Event;
 use crate::work::step;
 
-/// A blocked writer is woken when there is this much room.
+/// A blocked writer is woken when this much is free.
 const WAKE_ROOM: usize = 64 * 1024;
 /// Time in which a woken writer, or one that has just written, is expected to write again.
 pub(super) const WRITES_AGAIN: Duration = Duration::from_millis(5);
@@ -22,9 +22,9 @@ pub(super) const WRITES_AGAIN: Duration = Duration::from_millis(5);
 #[derive(Debug, Default)]
 pub(super) struct Writers {
     all: BTreeMap<u64, StreamId>,
-    /// Those that wait for room in the session: of bulk, and of streams with a priority.
+    /// Those that wait for the session: of bulk, and of streams with a priority.
     for_session: [BTreeMap<u64, StreamId>; 2],
-    /// Those that get room only by credit of the peer, while nothing is under way for which credit would come.
+    /// Those that may write only by credit of the peer, while nothing is under way for which credit would come.
     stalled: BTreeSet<u64>,
     next: u64,
 }
@@ -46,11 +46,11 @@ impl Writers {
 }
 
 impl Session {
-    /// A writer that could not write `bytes` waits for room.
+    /// A writer that could not write `bytes` waits.
     pub(super) fn block(&mut self, id: StreamId, bytes: usize) {
         let Some(stream) = self.send.streams.get(&id) else { return };
         let refused = self.send.part(stream) < bytes;
-        // A stream that holds nothing gets room only when others free it.
+        // A stream that holds nothing may write only when others free bytes.
         let for_session = refused || stream.unnumbered() == 0;
         self.send.refused |= refused;
         let Some(stream) = self.send.streams.get_mut(&id) else { return };
@@ -77,31 +77,31 @@ impl Session {
         }
     }
 
-    /// Wakes the writers that wait for room in the session, if it has some.
+    /// Wakes the writers that wait for the session, if it has free bytes.
     pub(super) fn wake_writers(&mut self, now: Instant) {
         for priority in [0, 1] {
-            while self.send.room_of_priority(priority) >= self.enough_room()
+            while self.send.free_for_priority(priority) >= self.enough_free()
                 && let Some((_, id)) = self.writers.for_session[usize::from(priority)].pop_first()
             {
-                // One that finds no room in its stream now waits for that.
+                // One whose stream has none free now waits for that.
                 self.wake_writer(now, id);
             }
         }
     }
 
-    /// Wakes every writer that has room.
+    /// Wakes every writer that may write.
     pub(super) fn wake_all_writers(&mut self, now: Instant) {
         let all: Vec<_> = self.writers.all.values().copied().collect();
         all.into_iter().for_each(|id| self.wake_writer(now, id));
     }
 
-    /// Wakes the writer of a stream if it waits and has enough room. Called when the stream's room may have grown.
+    /// Wakes the writer of a stream if it waits and enough is free. Called when the stream may have got more.
     pub(super) fn wake_writer(&mut self, now: Instant, id: StreamId) {
         step();
-        let enough = self.enough_room();
+        let enough = self.enough_free();
         let Some(stream) = self.send.streams.get(&id) else { return };
         let Some(number) = stream.blocked else { return };
-        if self.send.session_room(stream) < enough {
+        if self.send.free_in_session(stream) < enough {
             self.writers.for_session[usize::from(stream.priority > 0)].insert(number, id);
         } else if self.send.wakes_writer(stream, enough) && (self.starved || self.send.wants_writer(stream)) {
             self.writers.remove(number);
@@ -113,7 +113,7 @@ impl Session {
         }
     }
 
-    fn enough_room(&self) -> usize {
+    fn enough_free(&self) -> usize {
         WAKE_ROOM.min(self.config.send_buffer / 4)
     }
 }

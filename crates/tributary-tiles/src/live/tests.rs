@@ -126,11 +126,11 @@ fn a_file_becomes_gops_of_tiles_that_decode_to_its_pictures() {
 
 #[test]
 fn what_comes_at_once_waits_and_later_one_gop() {
-    let mut room = Room::of(2);
-    assert!(room.takes(0) && room.takes(1) && !room.takes(2), "a third");
+    let mut allowed = Waiting::of(2);
+    assert!(allowed.takes(0) && allowed.takes(1) && !allowed.takes(2), "a third");
     // Still the first ones.
-    assert!(room.takes(1));
-    assert!(room.takes(0) && !room.takes(1) && room.takes(0), "one may wait");
+    assert!(allowed.takes(1));
+    assert!(allowed.takes(0) && !allowed.takes(1) && allowed.takes(0), "one may wait");
 }
 
 #[test]

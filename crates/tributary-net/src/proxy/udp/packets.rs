@@ -113,7 +113,7 @@ impl Batch {
     }
 
     /// Whether another packet fits, whatever is in it.
-    fn has_room(&self) -> bool {
+    fn takes_another(&self) -> bool {
         self.datagrams.len() < BATCH && READ - self.bytes.len() >= LONGEST
     }
 
@@ -156,7 +156,7 @@ impl Waiting {
     fn take(&mut self, tun: &Tun) -> io::Result<bool> {
         self.batch.clear();
         let now = self.began.elapsed();
-        while self.batch.has_room() {
+        while self.batch.takes_another() {
             let frame = match tun.read(&mut self.frame) {
                 Ok(length) => &self.frame[..length],
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),

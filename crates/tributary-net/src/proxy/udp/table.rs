@@ -95,7 +95,7 @@ impl<K: Clone + Ord + Display + Send + 'static> FlowTable<K> {
                 Err(_) => drop(flows.remove(source)),
             }
         }
-        if flows.len() >= self.most && !Self::make_room(&mut flows) {
+        if flows.len() >= self.most && !Self::free_place(&mut flows) {
             return 0;
         }
         let Some(flow) = open(session, &opening()) else { return 0 };
@@ -117,7 +117,7 @@ impl<K: Clone + Ord + Display + Send + 'static> FlowTable<K> {
     }
 
     /// Ends the flow that has been idle for the longest time, if it was for [`SPARE`].
-    fn make_room(flows: &mut BTreeMap<K, Entry>) -> bool {
+    fn free_place(flows: &mut BTreeMap<K, Entry>) -> bool {
         let oldest = flows.iter().min_by_key(|(_, entry)| entry.used.at());
         let source =
             oldest.filter(|(_, entry)| entry.used.at().elapsed() >= SPARE).map(|(source, _)| source.clone());

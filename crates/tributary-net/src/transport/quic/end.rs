@@ -299,7 +299,7 @@ async fn accept_loop(endpoint: library::Endpoint, server: Server) {
         while shaking.try_join_next().is_some() {}
         let validated = incoming.remote_address_validated();
         // Under load a client must prove its address before the server keeps any state for it (RFC 9000 §8.1).
-        if !validated && !server.handshakes.has_room_for_unvalidated() {
+        if !validated && !server.handshakes.has_place_for_unvalidated() {
             // Fails for a connection whose token was already used; the connection is then dropped.
             let _ = incoming.retry();
             continue;

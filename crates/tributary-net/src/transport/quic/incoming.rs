@@ -52,7 +52,7 @@ impl HandshakePlaces {
     }
 
     /// Whether there is a place for a client whose address is not validated.
-    pub(super) fn has_room_for_unvalidated(&self) -> bool {
+    pub(super) fn has_place_for_unvalidated(&self) -> bool {
         self.taken().unvalidated < self.unvalidated
     }
 

@@ -31,7 +31,7 @@ impl Player {
         let finished = Finished { quality, elapsed: progress.elapsed, abandoned_to: Some(to) };
         self.ask(now, |rule, view| rule.finished(view, &finished));
         self.instead = Some(to);
-        self.state = State::Room { since: now };
+        self.state = State::Space { since: now };
         self.advance(now);
     }
 }

@@ -19,11 +19,11 @@ async fn strangers_leave_the_places_of_validated_addresses() {
     let handshakes = Arc::new(HandshakePlaces::new(&limits));
     let strangers: Vec<Place> = (0..4)
         .map(|_| {
-            assert!(handshakes.has_room_for_unvalidated());
+            assert!(handshakes.has_place_for_unvalidated());
             handshakes.enter(None)
         })
         .collect();
-    assert!(!handshakes.has_room_for_unvalidated());
+    assert!(!handshakes.has_place_for_unvalidated());
     let honest = handshakes.enter(source(1));
     let flood: Vec<Place> = (0..8).map(|_| handshakes.enter(source(2))).collect();
     // The flood displaced its own oldest handshake, not the other address's.

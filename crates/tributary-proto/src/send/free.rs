@@ -1,5 +1,5 @@
-//! Room in the send buffer: how much each stream may write, so that streams whose peer does not read leave room to
-//! the others.
+//! Free bytes of the send buffer: how much each stream may write, so that streams whose peer does not read leave enough
+//! to the others.
 //!
 //! Numbered payload leaves the buffer when it has arrived, whether it is read or not. Bytes that cannot be numbered,
 //! because the stream lacks credit, may stay for ever. They are *untrusted*: all streams together hold at most half of
@@ -31,57 +31,57 @@ impl SendBuffer {
     }
 
     /// Bytes that the limits of a stream and of the buffer allow to add, whatever the stream's credit.
-    pub fn write_room(&self, stream: &SendStream) -> usize {
-        self.session_room(stream).min(self.unnumbered_limit.saturating_sub(stream.unnumbered()))
+    pub fn free_in_limits(&self, stream: &SendStream) -> usize {
+        self.free_in_session(stream).min(self.unnumbered_limit.saturating_sub(stream.unnumbered()))
     }
 
     /// Bytes that a write to a stream may add now.
-    pub fn fair_room(&self, stream: &SendStream) -> usize {
+    pub fn free_to_write(&self, stream: &SendStream) -> usize {
         let free = (self.limit / 2).saturating_sub(self.untrusted);
         let lead = if stream.is_granted() { LEAD.min(free / LEAD_PART) } else { free / UNSOLICITED_PART };
         let lead = lead.max(MOST_LEAST.min(self.limit / LEAST_PART)).saturating_sub(stream.untrusted);
-        self.write_room(stream).min(self.part(stream)).min(stream.credit_left().saturating_add(lead))
+        self.free_in_limits(stream).min(self.part(stream)).min(stream.credit_left().saturating_add(lead))
     }
 
     /// Whether a message fits. Its bytes are written at once, so a stream that holds nothing else may exceed its credit.
     pub fn fits_message(&self, stream: &SendStream, bytes: usize) -> bool {
         let alone = stream.unnumbered() == 0 && self.untrusted + bytes <= self.limit - self.limit / 5;
-        bytes <= self.fair_room(stream) || (alone && bytes <= self.write_room(stream))
+        bytes <= self.free_to_write(stream) || (alone && bytes <= self.free_in_limits(stream))
     }
 
-    /// Bytes that the limit of all streams leaves to one: as many as stay free, so that another stream finds room.
+    /// Bytes that the limit of all streams leaves to one: as many as stay free, so that another stream finds as many.
     pub fn part(&self, stream: &SendStream) -> usize {
-        let room = self.session_room(stream);
-        if self.streams.len() == 1 { room } else { room.saturating_sub(stream.unnumbered()).div_ceil(2) }
+        let free = self.free_in_session(stream);
+        if self.streams.len() == 1 { free } else { free.saturating_sub(stream.unnumbered()).div_ceil(2) }
     }
 
     /// How many bytes the limit of all streams leaves to one.
-    pub fn session_room(&self, stream: &SendStream) -> usize {
-        self.room_of_priority(stream.priority)
+    pub fn free_in_session(&self, stream: &SendStream) -> usize {
+        self.free_for_priority(stream.priority)
     }
 
     /// How many bytes the limit of all streams leaves to streams of this priority.
-    pub fn room_of_priority(&self, priority: u8) -> usize {
+    pub fn free_for_priority(&self, priority: u8) -> usize {
         let bulk = priority == 0;
         let reserved = if bulk { self.reserved(self.limit as u64) as usize } else { 0 };
         self.limit.saturating_sub(self.held() + reserved)
     }
 
     /// How many bytes more a stream may hold that no subflow has taken.
-    pub fn unsent_room(&self, stream: &SendStream) -> usize {
+    pub fn free_unsent(&self, stream: &SendStream) -> usize {
         self.unsent_limit.saturating_sub(stream.unsent())
     }
 
     /// Whether enough of a stream's limit is free to wake its writer.
     pub fn wants_writer(&self, stream: &SendStream) -> bool {
-        self.unsent_room(stream) >= self.unsent_limit / 2
+        self.free_unsent(stream) >= self.unsent_limit / 2
     }
 
-    /// Whether a blocked writer has got enough room. Little is enough for a stream that has nothing to send: credit
+    /// Whether a blocked writer may write enough now. Little is enough for a stream that has nothing to send: credit
     /// comes in pieces that are worth a write.
     pub fn wakes_writer(&self, stream: &SendStream, enough: usize) -> bool {
-        let room = self.fair_room(stream);
-        room >= enough || (room > 0 && stream.unnumbered() == 0)
+        let free = self.free_to_write(stream);
+        free >= enough || (free > 0 && stream.unnumbered() == 0)
     }
 
     /// Checks the sum of untrusted bytes.
