@@ -127,9 +127,7 @@ fn cards(results: &[&TiledResult]) -> Vec<KeyFigure> {
         let figure = KeyFigure::new(label, &format!("{mine:.digits$}"), unit);
         let other = theirs.and_then(|other| Some((other, of(other)?)));
         Some(match other {
-            Some((other, value)) => {
-                figure.note(&format!("{} on {} {value:.digits$}", other.allocator, other.transport))
-            }
+            Some((other, value)) => figure.note(&format!("{} {value:.digits$}", name(other, results))),
             None => figure,
         })
     };
@@ -144,8 +142,12 @@ fn cards(results: &[&TiledResult]) -> Vec<KeyFigure> {
     all.into_iter().flatten().collect()
 }
 
-fn name(result: &TiledResult) -> String {
-    format!("{} on {}", result.allocator, result.transport)
+/// What tells a viewing from the others: its transport, or the allocator too where another viewing has the same transport.
+fn name(result: &TiledResult, results: &[&TiledResult]) -> String {
+    match results.iter().filter(|other| other.transport == result.transport).count() {
+        1 => spoken(&result.transport),
+        _ => format!("{} on {}", result.allocator, result.transport),
+    }
 }
 
 /// One curve per viewing with one value per GoP.
@@ -159,7 +161,8 @@ fn lines(
         let gop_s = result.gop_ms / 1e3;
         let points =
             of(result).into_iter().enumerate().map(|(at, value)| (at as f64 * gop_s, value)).collect();
-        plot.series.push(Series::new(&format!("{}{suffix}", name(result)), TONES[at % TONES.len()], points));
+        let label = format!("{}{suffix}", name(result, results));
+        plot.series.push(Series::new(&label, TONES[at % TONES.len()], points));
     }
 }
 
@@ -207,7 +210,7 @@ fn load(results: &[&TiledResult]) -> TimeSeries {
             result.load.planned_mbps, result.load.in_time_mbps
         );
         let in_time = points(&|slot| slot.bytes_in_time() as f64);
-        let series_name = if results.len() == 1 { "in time".to_owned() } else { name(result) };
+        let series_name = if results.len() == 1 { "in time".to_owned() } else { name(result, results) };
         plot.series.push(Series::new(&series_name, tone, in_time).note(&note));
     }
     plot
@@ -232,7 +235,7 @@ fn tiles(results: &[&TiledResult]) -> Table {
         let count = |value: u64| TableCell::number(value as f64, 0);
         let moved = |of: fn(&super::Motion) -> f64| TableCell::optional_number(motion.as_ref().map(of), 0);
         table.push([
-            TableCell::text(&name(result)),
+            TableCell::text(&name(result, results)),
             count(load.tiles_planned),
             count(load.tiles_in_time),
             count(load.tiles_late),
@@ -252,7 +255,7 @@ fn made(results: &[&TiledResult], run: &RunInfo) -> RunInfo {
     let mut set = |name: &str, value: String| _ = run.configuration.insert(name.to_owned(), value);
     for result in results {
         let of = |what: &str| {
-            if results.len() > 1 { format!("{what}, {}", name(result)) } else { what.to_owned() }
+            if results.len() > 1 { format!("{what}, {}", name(result, results)) } else { what.to_owned() }
         };
         set(&of("capacity"), result.capacity_words());
         set(&of("plans a GoP"), result.plans.to_string());

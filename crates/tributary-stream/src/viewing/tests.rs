@@ -126,7 +126,16 @@ async fn a_viewer_on_loopback_sees_the_video_over_every_transport() {
         .map(|(transport, allocator)| view(transport, viewer(allocator, Some(head.clone())), &tiles));
     let [session, tcp, quic] = views;
     let (session, tcp, quic) = tokio::join!(session, tcp, quic);
-    for mut viewed in [session.unwrap(), tcp.unwrap(), quic.unwrap()] {
+    let (session, tcp, quic) = (session.unwrap(), tcp.unwrap(), quic.unwrap());
+    // A reader who knows no allocator can read the legend, unless allocators are what is compared.
+    let drawn = figure(&[&session.result, &tcp.result]);
+    assert!(drawn.contains(">Tributary<") && !drawn.contains("ows on"), "{drawn}");
+    let other = TiledResult { allocator: "ows".to_owned(), ..tcp.result.clone() };
+    let drawn = figure(&[&tcp.result, &other]);
+    for allocator in ["fix", "ows"] {
+        assert!(drawn.contains(&format!(">{allocator} on {}<", tcp.result.transport)), "{drawn}");
+    }
+    for mut viewed in [session, tcp, quic] {
         let result = viewed.result.clone();
         assert_eq!(result.record.slots.len(), 3);
         assert!(result.load.tiles_in_time > 0, "{:?}", result.load);
