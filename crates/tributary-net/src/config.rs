@@ -13,6 +13,7 @@ use tributary_proto::handshakes::HANDSHAKE_TIME;
 use tributary_types::Bitrate;
 
 use crate::keys::Keys;
+use crate::passed::{PassedSockets, Port};
 use crate::sockopt;
 
 /// Settings that servers and clients share.
@@ -131,13 +132,23 @@ pub struct ListenConfig {
     pub common: Common,
     /// Limits.
     pub limits: Limits,
+    /// Sockets that are used instead of new ones for the addresses that they listen on.
+    pub passed: PassedSockets,
 }
 
 impl ListenConfig {
     /// Listens on these addresses with the default limits.
     #[must_use]
     pub fn new(addresses: Vec<SocketAddr>, common: Common) -> Self {
-        Self { addresses, own: None, common, limits: Limits::default() }
+        let (limits, passed) = (Limits::default(), PassedSockets::default());
+        Self { addresses, own: None, common, limits, passed }
+    }
+
+    /// Where it listens: TCP, and UDP too for subflows over QUIC.
+    #[must_use]
+    pub fn ports(&self) -> Vec<Port> {
+        let udp = self.addresses.iter().copied().filter(|_| self.common.quic).map(Port::Udp);
+        self.addresses.iter().copied().map(Port::Tcp).chain(udp).collect()
     }
 }
 

@@ -197,6 +197,12 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], HandshakeError> {
 pub(crate) fn prepared_socket(address: SocketAddr, common: &Common) -> Result<Socket, HandshakeError> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
+    prepare(&socket, common)?;
+    Ok(socket)
+}
+
+/// Sets these options.
+pub(crate) fn prepare(socket: &Socket, common: &Common) -> Result<(), HandshakeError> {
     if let Some(name) = &common.congestion {
         sockopt::set_congestion(socket.as_fd(), name)?;
     }
@@ -204,7 +210,7 @@ pub(crate) fn prepared_socket(address: SocketAddr, common: &Common) -> Result<So
     if let Some(cap) = common.rto_max {
         let _ = sockopt::set_timers(socket.as_fd(), cap, std::time::Duration::from_millis(5));
     }
-    Ok(socket)
+    Ok(())
 }
 
 /// Client: sends a ticket on a fresh connection, for the session that it will join if there is one, and does the TLS

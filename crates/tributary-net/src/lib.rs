@@ -53,6 +53,7 @@ pub mod clients;
 pub mod flow;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod passed;
 pub mod places;
 pub mod privileges;
 pub mod proxy;

@@ -28,11 +28,14 @@ use tributary_types::SubflowId;
 use crate::budget::Budget;
 use crate::config::{Common, Limits, ListenConfig, OwnAddress};
 use crate::error::{ListenError, explained};
-use crate::handshake::{Channel, Established, HandshakeError, Tls, prepared_socket, protect_accepted};
+use crate::handshake::{
+    Channel, Established, HandshakeError, Tls, prepare, prepared_socket, protect_accepted,
+};
 use crate::hello::{
     Answer, Auth, HELLO_LENGTH, Hello, HelloError, Intent, Refusal, SessionSecret, SessionTag,
 };
 use crate::identity::PublicKey;
+use crate::passed::{PassedSockets, Port};
 use crate::places::Source;
 use crate::rate_limited::RateLimited;
 use crate::session::Session;
@@ -251,12 +254,12 @@ impl Ports {
         let mut listeners = Vec::new();
         for &address in &config.addresses {
             let only_v6 = is_only_v6(address, &config.addresses);
-            listeners.push(listen(address, &config.common, only_v6)?);
+            listeners.push(listen((address, only_v6), &config.common, &config.passed)?);
         }
         let addresses: Vec<_> = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
         Ok(Self {
             #[cfg(feature = "quic")]
-            endpoints: quic::bind(&addresses, &config.common)?,
+            endpoints: quic::bind(&addresses, &config.common, &config.passed)?,
             listeners,
             addresses,
         })
@@ -269,8 +272,16 @@ fn is_only_v6(address: SocketAddr, all: &[SocketAddr]) -> bool {
 }
 
 /// `only_v6`: accept IPv6 only. Without it `[::]` accepts IPv4 too.
-fn listen(address: SocketAddr, common: &Common, only_v6: bool) -> Result<TcpListener, ListenError> {
+fn listen(
+    (address, only_v6): (SocketAddr, bool),
+    common: &Common,
+    passed: &PassedSockets,
+) -> Result<TcpListener, ListenError> {
     let bind = |error| ListenError::Bind { address, error: explained(error) };
+    if let Some(socket) = passed.take(Port::Tcp(address)).map_err(bind)? {
+        prepare(&socket, common)?;
+        return TcpListener::from_std(socket.into()).map_err(bind);
+    }
     // The controller is chosen here, before `accept`: a socket that is switched later stays paced.
     let socket = prepared_socket(address, common)?;
     socket.set_reuse_address(true).map_err(bind)?;

@@ -2,13 +2,15 @@
 //! only unsafe code of the crate. An option that socket2 has is set through its `SockRef`.
 //!
 //! Options are read and written through four small wrappers around `getsockopt`, `setsockopt`, `ioctl` and `poll`,
-//! and the process's limit of descriptors through two more. One descriptor is registered with the runtime. All
+//! and the process's limit of descriptors through two more. One descriptor is registered with the runtime, and those that a
+//! service manager passed are taken over. All
 //! other code is safe. Options that the kernel lacks are reported and are never fatal.
 //! Sources: tcp(7), `include/uapi/linux/{tcp,sockios,mptcp}.h`.
 
 mod code_point;
 mod descriptors;
 mod mptcp;
+mod passed;
 pub(crate) mod readiness;
 mod receive;
 mod tcp_info;
@@ -25,6 +27,7 @@ use thiserror::Error;
 pub use code_point::{keep_opening_packets, opening_code_point};
 pub use descriptors::raise_limit as raise_descriptor_limit;
 pub use mptcp::{MptcpState, MptcpSubflow, mptcp_socket, mptcp_state, mptcp_subflows};
+pub(crate) use passed::passed_descriptors;
 pub use receive::{free_receive_buffer, set_receive_buffer, set_receive_lowat};
 pub use tcp_info::{TcpInfo, tcp_info};
 

@@ -37,6 +37,7 @@ use crate::handshake::HandshakeError;
 use crate::hello::{HelloError, Refusal};
 use crate::identity::PublicKey;
 use crate::listener::Listener;
+use crate::passed::{PassedSockets, Port};
 use crate::session::Session;
 use crate::sockopt::CongestionError;
 pub use crate::stream::Arrivals;
@@ -72,6 +73,8 @@ pub struct TransportConfig {
     pub limits: Limits,
     /// Buffers of the kernel's sockets, of `tcp` and `mptcp`.
     pub sockets: Sockets,
+    /// Server: sockets that are used instead of new ones for the addresses that they listen on.
+    pub passed: PassedSockets,
 }
 
 /// Buffers of kernel sockets.
@@ -115,6 +118,7 @@ impl TransportConfig {
             timeout: Duration::from_secs(10),
             limits: Limits::default(),
             sockets: Sockets::default(),
+            passed: PassedSockets::default(),
         }
     }
 
@@ -123,6 +127,23 @@ impl TransportConfig {
     pub fn with_common(mut self, common: Common) -> Self {
         self.common = Some(common);
         self
+    }
+
+    /// Where a server with this configuration listens at these addresses: a session over QUIC on UDP too.
+    #[must_use]
+    pub fn ports(&self, addresses: &[SocketAddr]) -> Vec<Port> {
+        let is_session = matches!(self.name, TransportName::Session { .. });
+        let quic = is_session && self.common.as_ref().is_some_and(|common| common.quic);
+        let udp = addresses.iter().copied().filter(|_| quic).map(Port::Udp);
+        addresses.iter().map(|address| self.port(*address)).chain(udp).collect()
+    }
+
+    fn port(&self, address: SocketAddr) -> Port {
+        match self.name {
+            TransportName::Session { .. } | TransportName::Tcp(_) => Port::Tcp(address),
+            TransportName::Mptcp { .. } => Port::Mptcp(address),
+            TransportName::Quic(_) | TransportName::Mpquic => Port::Udp(address),
+        }
     }
 
     /// Settings of a session of this end.
@@ -521,8 +542,8 @@ impl Acceptor {
             TransportName::Session { scheduler } => {
                 let common = config.session(scheduler)?;
                 let addresses = addresses.to_vec();
-                let listening =
-                    ListenConfig { limits: config.limits, ..ListenConfig::new(addresses, common) };
+                let (limits, passed) = (config.limits, config.passed.clone());
+                let listening = ListenConfig { limits, passed, ..ListenConfig::new(addresses, common) };
                 let listener = Listener::bind(listening).await?;
                 let addresses = listener.addresses().to_vec();
                 return Ok(Self { accepting: Accepting::Session(Box::new(listener)), addresses });

@@ -5,6 +5,7 @@
 pub(crate) mod ending;
 pub(crate) mod fields;
 pub(crate) mod log;
+pub(crate) mod manager;
 pub(crate) mod metrics;
 pub(crate) mod reload;
 pub(crate) mod rpc;
@@ -26,6 +27,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tributary_net::passed::PassedSockets;
 use tributary_net::proxy::Watch;
 
 /// Time between two lines of the live view.
@@ -60,7 +62,15 @@ impl ServiceArguments {
     /// # Errors
     /// The address of the metrics is in use, or other machines reach it.
     pub(crate) fn begin(&self) -> Result<Service> {
-        Ok(Service { metrics: self.metrics.bind()? })
+        self.begin_with(&PassedSockets::default())
+    }
+
+    /// The same for a program to which the service manager may have passed sockets.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    pub(crate) fn begin_with(&self, passed: &PassedSockets) -> Result<Service> {
+        Ok(Service { metrics: self.metrics.bind(passed)? })
     }
 }
 
@@ -140,7 +150,8 @@ impl Service {
         shown
     }
 
-    /// Shows the state of a program, the object that `describe` returns. If no socket can be opened, it warns.
+    /// Shows the state of a program, the object that `describe` returns, and tells the service manager that the program is ready. If
+    /// no socket can be opened, it warns.
     pub(crate) fn show(
         self,
         role: &'static str,
@@ -179,6 +190,7 @@ impl Service {
         if let Some(metrics) = self.metrics {
             shown.tasks.spawn(metrics.serve(role, whole));
         }
+        manager::ready();
         shown
     }
 }

@@ -6,12 +6,19 @@ use std::sync::Arc;
 use super::{Registry, is_only_v6};
 use crate::config::Common;
 use crate::error::ListenError;
+use crate::passed::PassedSockets;
 use crate::quic::Endpoint;
 
 /// One endpoint for each address of the TCP listeners, if the settings want it.
-pub(super) fn bind(addresses: &[SocketAddr], common: &Common) -> Result<Vec<Endpoint>, ListenError> {
+pub(super) fn bind(
+    addresses: &[SocketAddr],
+    common: &Common,
+    passed: &PassedSockets,
+) -> Result<Vec<Endpoint>, ListenError> {
     let wanted = addresses.iter().filter(|_| common.quic);
-    wanted.map(|address| Endpoint::bind(*address, common, is_only_v6(*address, addresses))).collect()
+    let bind =
+        |address: &SocketAddr| Endpoint::bind((*address, is_only_v6(*address, addresses)), common, passed);
+    wanted.map(bind).collect()
 }
 
 pub(super) async fn accept_loop(endpoint: Endpoint, registry: Arc<Registry>) {

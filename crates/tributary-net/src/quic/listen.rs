@@ -17,6 +17,7 @@ use crate::config::Common;
 use crate::error::{ListenError, explained};
 use crate::handshake::{Channel, HandshakeError};
 use crate::keys::Keys;
+use crate::passed::{PassedSockets, Port};
 use crate::pipe::quic::Quic;
 use crate::tls;
 
@@ -45,21 +46,22 @@ impl Drop for Endpoint {
 
 impl Endpoint {
     /// `only_v6`: as for the TCP port of the same address.
-    pub(crate) fn bind(address: SocketAddr, common: &Common, only_v6: bool) -> Result<Self, ListenError> {
+    pub(crate) fn bind(
+        (address, only_v6): (SocketAddr, bool),
+        common: &Common,
+        passed: &PassedSockets,
+    ) -> Result<Self, ListenError> {
         let bind = |error| ListenError::BindUdp { address, error: explained(error) };
         let mut tls = tls::server_config(&common.keys)?.unnamed().clone();
         tls.alpn_protocols = vec![protocol(&common.keys)];
         let crypto = QuicServerConfig::try_from(tls).map_err(io::Error::other).map_err(bind)?;
         let mut server = quinn::ServerConfig::with_crypto(Arc::new(crypto));
         server.transport_config(Arc::new(settings(common)));
-        let socket =
-            Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP)).map_err(bind)?;
-        socket.set_nonblocking(true).map_err(bind)?;
-        if address.is_ipv6() {
-            socket.set_only_v6(only_v6).map_err(bind)?;
-        }
+        let socket = match passed.take(Port::Udp(address)).map_err(bind)? {
+            Some(socket) => socket,
+            None => bound(address, only_v6).map_err(bind)?,
+        };
         super::enlarge(&socket);
-        socket.bind(&address.into()).map_err(bind)?;
         let runtime = Arc::new(TokioRuntime);
         let endpoint = quinn::Endpoint::new(EndpointConfig::default(), Some(server), socket.into(), runtime);
         Ok(Self {
@@ -86,6 +88,16 @@ impl Endpoint {
             return Some(Incoming { from: incoming.remote_address(), incoming, _place: place });
         }
     }
+}
+
+fn bound(address: SocketAddr, only_v6: bool) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_nonblocking(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(only_v6)?;
+    }
+    socket.bind(&address.into())?;
+    Ok(socket)
 }
 
 impl Incoming {

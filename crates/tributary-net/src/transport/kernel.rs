@@ -152,12 +152,16 @@ fn socket(
         _ => socket2::Socket::new(domain, Type::STREAM, Some(Protocol::TCP)).map_err(system("socket"))?,
     };
     socket.set_nonblocking(true).map_err(system("making a socket non-blocking"))?;
+    prepare_socket(&socket, congestion)?;
+    Ok(socket)
+}
+
+fn prepare_socket(socket: &socket2::Socket, congestion: Option<&str>) -> Result<(), TransportError> {
     if let Some(name) = congestion {
         // Before `listen` and before `connect`: a socket switched later stays paced by its first controller.
         sockopt::set_congestion(socket.as_fd(), name)?;
     }
-    socket.set_tcp_nodelay(true).map_err(system("TCP_NODELAY"))?;
-    Ok(socket)
+    socket.set_tcp_nodelay(true).map_err(system("TCP_NODELAY"))
 }
 
 fn prepare(stream: &TcpStream, sockets: Sockets) -> io::Result<()> {
@@ -217,15 +221,25 @@ pub(super) fn listen(
     let mut tasks = JoinSet::new();
     let mut bound = Vec::new();
     for &address in addresses {
-        let socket = socket(&config.name, address, config.congestion.as_deref())?;
-        socket.set_reuse_address(true).map_err(system("SO_REUSEADDR"))?;
-        socket.bind(&address.into()).map_err(bound_to(address))?;
-        socket.listen(BACKLOG).map_err(bound_to(address))?;
+        let socket = listening(config, address)?;
         let listener = TcpListener::from_std(socket.into()).map_err(system("registering a listener"))?;
         bound.push(listener.local_addr().map_err(system("asking for a listener's address"))?);
         tasks.spawn(accept_loop(listener, config.sockets, serving.clone(), silent.clone()));
     }
     Ok((Accepted { fresh, _tasks: tasks }, bound))
+}
+
+/// A socket that listens there, a passed one if there is one.
+fn listening(config: &TransportConfig, address: SocketAddr) -> Result<socket2::Socket, TransportError> {
+    if let Some(socket) = config.passed.take(config.port(address)).map_err(bound_to(address))? {
+        prepare_socket(&socket, config.congestion.as_deref())?;
+        return Ok(socket);
+    }
+    let socket = socket(&config.name, address, config.congestion.as_deref())?;
+    socket.set_reuse_address(true).map_err(system("SO_REUSEADDR"))?;
+    socket.bind(&address.into()).map_err(bound_to(address))?;
+    socket.listen(BACKLOG).map_err(bound_to(address))?;
+    Ok(socket)
 }
 
 /// A task that ends with its owner.

@@ -182,6 +182,17 @@ fn bound(address: SocketAddr, device: Option<&str>) -> Result<UdpSocket, Transpo
     Ok(socket.into())
 }
 
+/// A server's socket at this address, a passed one if there is one.
+fn server_socket(config: &TransportConfig, address: SocketAddr) -> Result<UdpSocket, TransportError> {
+    match config.passed.take(config.port(address)).map_err(bound_to(address))? {
+        Some(socket) => {
+            enlarge(&socket);
+            Ok(socket.into())
+        }
+        None => bound(address, None),
+    }
+}
+
 /// A path, and the server address used on it.
 #[derive(Clone, Debug)]
 struct Route {

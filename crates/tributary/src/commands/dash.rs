@@ -8,7 +8,7 @@ use crate::cli::UserArguments;
 use crate::keys::{self, ClientList, ServerKeys};
 use crate::service::ending::Ending;
 use crate::service::reload::{self, Reload, SettingsFile};
-use crate::service::{Control, ServiceArguments};
+use crate::service::{Control, ServiceArguments, manager};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use std::net::SocketAddr;
@@ -214,7 +214,10 @@ impl Serving {
 }
 
 fn serve(arguments: ServeArguments, file: File) -> Result<ExitCode> {
-    let Serving { config, names, keys, list, fingerprint } = Serving::new(&arguments)?;
+    let Serving { mut config, names, keys, list, fingerprint } = Serving::new(&arguments)?;
+    let ports = config.listen.iter().flat_map(|(transport, addresses)| transport.ports(addresses));
+    let passed = manager::passed(ports.collect(), arguments.service.metrics())?;
+    config.listen.iter_mut().for_each(|(transport, _)| transport.passed = passed.clone());
     let drain = Duration::from_secs(arguments.drain);
     let privileges = Privileges::new(
         arguments.user.user.as_deref(),
@@ -227,7 +230,7 @@ fn serve(arguments: ServeArguments, file: File) -> Result<ExitCode> {
     proxy::until_stopped(&privileges, service.log_format, async {
         keys::say(keys.as_ref());
         list.map(ClientList::follow).transpose()?;
-        let service = service.begin()?;
+        let service = service.begin_with(&passed)?;
         let server = Server::bind(config).await?;
         privileges.finish()?;
         announce(&names, &server.addresses(), fingerprint.as_deref(), arguments.json)?;

@@ -8,7 +8,7 @@ use crate::keys::{self, ClientKeys, ClientList};
 use crate::paths::{self, PathArguments};
 use crate::service::ending::Ending;
 use crate::service::reload::{Reload, SettingsFile};
-use crate::service::{Control, log};
+use crate::service::{Control, log, manager};
 use anyhow::{Context, Result};
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -72,7 +72,9 @@ pub(crate) fn serve(
     arguments: ServeArguments,
     file: Option<SettingsFile<ServeArguments>>,
 ) -> Result<ExitCode> {
-    let Serving { config, list, drain } = Serving::new(&arguments)?;
+    let Serving { mut config, list, drain } = Serving::new(&arguments)?;
+    let passed = manager::passed(config.listen.ports(), arguments.session.service.metrics())?;
+    config.listen.passed = passed.clone();
     let ServeArguments { session, json, .. } = arguments;
     let listen = &config.listen;
     let privileges = Privileges::new(user(&session), needs(&listen.common))?;
@@ -80,7 +82,7 @@ pub(crate) fn serve(
     until_stopped(&privileges, session.service.log_format, async {
         keys::say(Some(&config.listen.common.keys));
         list.map(ClientList::follow).transpose()?;
-        let service = session.service.begin()?;
+        let service = session.service.begin_with(&passed)?;
         let server = Server::bind(config).await?;
         let reload =
             file.map(|file| Reload::new(file, control::SERVE, control::apply_serve(server.control())));

@@ -9,7 +9,7 @@ use crate::keys::{self, ClientKeys, ClientList, ServerKeys};
 use crate::paths::{self, PathArguments};
 use crate::service::ending::Ending;
 use crate::service::reload::{self, Reload, SettingsFile};
-use crate::service::{Control, Doing, ServiceArguments};
+use crate::service::{Control, Doing, Service, ServiceArguments, manager};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use std::net::SocketAddr;
@@ -187,17 +187,19 @@ fn serving(arguments: &StreamServeArguments) -> Result<(TransportConfig, Option<
 }
 
 fn serve(arguments: StreamServeArguments, file: File) -> Result<ExitCode> {
-    let (transport, list, content) = serving(&arguments)?;
+    let (mut transport, list, content) = serving(&arguments)?;
+    transport.passed = manager::passed(transport.ports(&arguments.listen), arguments.service.metrics())?;
     let keep = transport.common.as_ref().map_or_else(Needs::default, proxy::needs);
     let keep = keep.and(Needs::of_congestion(transport.congestion.as_deref()));
     let privileges = Privileges::new(arguments.user.user.as_deref(), keep)?;
     let service = &arguments.service;
     privileges.begin(Needs::of_ports(arguments.listen.iter().chain(&service.metrics())))?;
     let runtime = proxy::limited_runtime(&privileges, service.log_format)?;
+    let service = service.begin_with(&transport.passed)?;
     runtime.block_on(async {
         keys::say(transport.common.as_ref().map(|common| &common.keys));
         list.map(ClientList::follow).transpose()?;
-        let ready = (privileges, file);
+        let ready = (privileges, file, service);
         match content {
             Content::Directory(video) => {
                 let server = TileServer::bind(transport, &arguments.listen, video).await?;
@@ -215,11 +217,10 @@ fn serve(arguments: StreamServeArguments, file: File) -> Result<ExitCode> {
 async fn run_server<S: TileSource + Clone>(
     server: TileServer<S>,
     arguments: &StreamServeArguments,
-    (privileges, file): (Privileges, File),
+    (privileges, file, service): (Privileges, File, Service),
     live: Option<(LiveVideo, Live)>,
 ) -> Result<ExitCode> {
     let json = arguments.json;
-    let service = arguments.service.begin()?;
     privileges.finish()?;
     let (viewers, ending) = (server.viewers(), Ending::default());
     let reload = file.map(|file| Reload::new(file, &[], reload::nothing()));

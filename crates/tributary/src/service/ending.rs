@@ -1,5 +1,6 @@
 //! How a program is asked to end as SIGTERM asks it, and that it is ending.
 
+use super::manager;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
@@ -28,6 +29,7 @@ impl Ending {
     /// The program ends from now on.
     pub(crate) fn begin(&self) {
         self.0.begun.store(true, Ordering::Relaxed);
+        manager::stopping();
     }
 
     /// Whether it ends.

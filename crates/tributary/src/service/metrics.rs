@@ -19,6 +19,7 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use tributary_net::passed::{PassedSockets, Port};
 use tributary_site::http;
 
 /// The status of the program.
@@ -40,13 +41,16 @@ impl MetricsArguments {
     ///
     /// # Errors
     /// Other machines reach the address, or it is in use.
-    pub(crate) fn bind(&self) -> Result<Option<Endpoint>> {
+    pub(crate) fn bind(&self, passed: &PassedSockets) -> Result<Option<Endpoint>> {
         let Some(address) = self.check()? else { return Ok(None) };
-        let listener = std::net::TcpListener::bind(address).with_context(|| {
-            format!(
-                "--metrics {address}: cannot listen there; choose an address of this machine and a free port"
-            )
-        })?;
+        let listener = match passed.take(Port::Tcp(address)).context("--metrics")? {
+            Some(socket) => socket.into(),
+            None => std::net::TcpListener::bind(address).with_context(|| {
+                format!(
+                    "--metrics {address}: cannot listen there; choose an address of this machine and a free port"
+                )
+            })?,
+        };
         listener.set_nonblocking(true).context("--metrics")?;
         Ok(Some(Endpoint { address: listener.local_addr().context("--metrics")?, listener }))
     }

@@ -2,6 +2,7 @@
 //!
 //! A file with an error changes nothing. Not here: which settings a program can change while it runs, and how.
 
+use super::manager;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -57,7 +58,9 @@ impl Reload {
     /// # Errors
     /// The file has an error. Nothing is changed then.
     pub(crate) fn reload(&self) -> Result<Value> {
+        manager::reloading();
         let outcome = (*self.0.lock().unwrap_or_else(PoisonError::into_inner))();
+        manager::ready();
         match &outcome {
             Ok(done) => {
                 let names = |list: &Value| match list.as_array().map(Vec::as_slice) {

@@ -17,7 +17,7 @@ use super::super::super::{
 use super::super::incoming::{HandshakePlaces, Place, Refusals};
 use super::super::{
     CLIENT_PROOF, CODE_FULL, CODE_UNKNOWN_CLIENT, CODE_WRONG_KEY, EXPORTER, EXPORTER_KEY, Handshake, Proof,
-    SERVER_PROOF, bound, client_tls, keys, routes, server_tls,
+    SERVER_PROOF, client_tls, keys, routes, server_socket, server_tls,
 };
 use super::library::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
 use super::library::{self, ConnectionError};
@@ -284,7 +284,7 @@ pub(in super::super::super) fn listen(
     };
     let (mut tasks, mut listening) = (JoinSet::new(), Vec::new());
     for &address in addresses {
-        let socket = bound(address, None)?;
+        let socket = server_socket(config, address)?;
         listening.push(socket.local_addr().map_err(system("asking for a listener's address"))?);
         let endpoint = super::endpoint(Some(settings.clone()), socket)?;
         tasks.spawn(accept_loop(endpoint, server.clone()));
