@@ -6,11 +6,13 @@
 //! layout of RFC 8439 §2.3) is not linear and has no tables, and a seeded test finds no rank deficit beyond
 //! that of uniform vectors. It does not keep the payload secret: the nodes encrypt per hop.
 
+use zeroize::Zeroizing;
+
 const ROUNDS: usize = 8;
 
-/// The key of a code's coefficients.
+/// The key of a code's coefficients. It is overwritten when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
-pub struct CoefficientKey([u32; 8]);
+pub struct CoefficientKey(Zeroizing<[u32; 8]>);
 
 impl core::fmt::Debug for CoefficientKey {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -22,8 +24,9 @@ impl CoefficientKey {
     /// A key of 32 bytes.
     #[must_use]
     pub fn new(bytes: [u8; 32]) -> Self {
+        let bytes = Zeroizing::new(bytes);
         let (words, _) = bytes.as_chunks::<4>();
-        Self(core::array::from_fn(|i| u32::from_le_bytes(words[i])))
+        Self(Zeroizing::new(core::array::from_fn(|i| u32::from_le_bytes(words[i]))))
     }
 
     /// The coefficients of vector `number` of generation `generation`, an endless sequence.

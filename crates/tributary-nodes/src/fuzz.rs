@@ -8,6 +8,7 @@
 use crate::hop::{Hop, Received, SILENCE};
 use core::time::Duration;
 use tributary_cotag::HopMessage;
+use tributary_net::Key;
 use tributary_types::Instant;
 
 const KEY: [u8; 32] = [7; 32];
@@ -41,7 +42,8 @@ fn deliver<'a>(hop: &mut Hop, now: Instant, datagram: &'a mut [u8], is_true: boo
 /// # Panics
 /// If one of these properties does not hold.
 pub fn hop(mut data: &[u8]) {
-    let (mut below, mut above) = (Hop::initiator(KEY, 0), Hop::responder(KEY, 0));
+    let (mut below, mut above) =
+        (Hop::initiator(Key::from_bytes(KEY), 0), Hop::responder(Key::from_bytes(KEY), 0));
     let mut now = Instant::from_millis(1);
     while let [command, length, rest @ ..] = data {
         let (bytes, rest) = rest.split_at(usize::from(*length).min(rest.len()));

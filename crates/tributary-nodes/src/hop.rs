@@ -29,6 +29,7 @@ use core::time::Duration;
 use keys::{HopKeys, Session, Unopened};
 use serde::Serialize;
 use std::collections::VecDeque;
+use tributary_net::Key;
 use tributary_types::Instant;
 use wire::{COOKIE, ID, Init, MAC, SALT, array, session_number};
 
@@ -120,12 +121,12 @@ pub(crate) struct Hop {
 impl Hop {
     /// The end that begins sessions. Its time stamps are `stamp_base` plus the time in nanoseconds: with the wall clock
     /// they increase over restarts.
-    pub(crate) fn initiator(key: [u8; 32], stamp_base: u64) -> Self {
+    pub(crate) fn initiator(key: Key, stamp_base: u64) -> Self {
         Self { is_initiator: true, stamp_base, ..Self::responder(key, 0) }
     }
 
     /// The end that answers, as hop number `slot` of its socket.
-    pub(crate) fn responder(key: [u8; 32], slot: u8) -> Self {
+    pub(crate) fn responder(key: Key, slot: u8) -> Self {
         Self {
             is_initiator: false,
             slot,
@@ -447,5 +448,7 @@ pub(crate) fn init_id(init: &[u8]) -> [u8; ID] {
     Init::id(init)
 }
 
+#[cfg(test)]
+mod leftovers;
 #[cfg(test)]
 mod tests;

@@ -202,7 +202,7 @@ fn run(mut work: Box<dyn Work>, mut epoll: fd::Epoll, orders: &Receiver<Order>, 
     }
 }
 
-/// The bytes of a key file.
-fn key(path: &std::path::Path) -> Result<[u8; 32], NodeError> {
-    Ok(*Key::load(path)?.bytes())
+/// The key of a key file.
+fn key(path: &std::path::Path) -> Result<Key, NodeError> {
+    Ok(Key::load(path)?)
 }

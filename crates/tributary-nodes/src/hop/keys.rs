@@ -6,25 +6,27 @@ use super::wire::{DATA_HEADER, ID, Kind, MAC, SALT, array};
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::{hkdf, hmac};
+use tributary_net::Key;
+use zeroize::Zeroizing;
 
-/// A hop's long-lived keys.
+/// A hop's long-lived keys. They are overwritten when they are dropped; aws-lc does the same with its own.
 pub(super) struct HopKeys {
     /// Names the key in an `init` without revealing it, so that the responder finds the hop with one comparison.
     pub(super) id: [u8; ID],
     mac: hmac::Key,
-    shared: [u8; 32],
+    shared: Key,
 }
 
 impl HopKeys {
-    pub(super) fn new(shared: [u8; 32]) -> Self {
-        let secret = hkdf::Salt::new(hkdf::HKDF_SHA256, b"tributary cotag hop 3").extract(&shared);
-        let (mut id, mut mac) = ([0; 32], [0; 32]);
-        for (info, out) in [(b"id".as_slice(), &mut id), (b"mac", &mut mac)] {
+    pub(super) fn new(shared: Key) -> Self {
+        let secret = hkdf::Salt::new(hkdf::HKDF_SHA256, b"tributary cotag hop 3").extract(shared.bytes());
+        let (mut id, mut mac) = ([0; 32], Zeroizing::new([0; 32]));
+        for (info, out) in [(b"id".as_slice(), &mut id), (b"mac", &mut *mac)] {
             let info = [info];
             let okm = secret.expand(&info, hkdf::HKDF_SHA256).expect("32 bytes are within HKDF's limit");
             okm.fill(out).expect("the output has the asked length");
         }
-        Self { id: array(&id, 0), mac: hmac::Key::new(hmac::HMAC_SHA256, &mac), shared }
+        Self { id: array(&id, 0), mac: hmac::Key::new(hmac::HMAC_SHA256, &*mac), shared }
     }
 
     /// The MAC of the parts: one keyed hash.
@@ -46,7 +48,7 @@ impl HopKeys {
         (initiator, responder): (&[u8; SALT], &[u8; SALT]),
     ) -> Session {
         let salt = [initiator.as_slice(), responder].concat();
-        let secret = hkdf::Salt::new(hkdf::HKDF_SHA256, &salt).extract(&self.shared);
+        let secret = hkdf::Salt::new(hkdf::HKDF_SHA256, &salt).extract(self.shared.bytes());
         let key = |towards: &[u8]| {
             let info = [b"tributary cotag hop 3 ".as_slice(), towards];
             let okm = secret.expand(&info, &AES_128_GCM).expect("16 bytes are within HKDF's limit");

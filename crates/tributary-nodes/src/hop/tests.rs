@@ -4,8 +4,12 @@ use super::*;
 
 const NOW: Instant = Instant::from_millis(5000);
 
+fn key(byte: u8) -> Key {
+    Key::from_bytes([byte; 32])
+}
+
 fn ends() -> (Hop, Hop) {
-    (Hop::initiator([7; 32], 0), Hop::responder([7; 32], 3))
+    (Hop::initiator(key(7), 0), Hop::responder(key(7), 3))
 }
 
 /// The answer to an `init`.
@@ -118,7 +122,7 @@ fn several_offers_are_open_so_that_no_other_attempt_spoils_one() {
     // Initiators with the same key whose first data never comes.
     for i in 1..OFFERS as u32 {
         let now = NOW + RETRY * i;
-        let other = Hop::initiator([7; 32], 0).poll_handshake(now).expect("an init");
+        let other = Hop::initiator(key(7), 0).poll_handshake(now).expect("an init");
         answer(&mut above, now, &other);
     }
     below.handle_datagram(NOW, &mut reply);
@@ -130,10 +134,10 @@ fn several_offers_are_open_so_that_no_other_attempt_spoils_one() {
 fn an_initiator_whose_clock_was_set_back_is_heard_after_one_more_round_trip() {
     let year = 365 * 86_400 * 1_000_000_000;
     let (_, mut above) = ends();
-    let mut below = Hop::initiator([7; 32], year);
+    let mut below = Hop::initiator(key(7), year);
     let recorded = below.poll_handshake(NOW).expect("an init");
     answer(&mut above, NOW, &recorded);
-    let mut below = Hop::initiator([7; 32], 0);
+    let mut below = Hop::initiator(key(7), 0);
     let init = below.poll_handshake(NOW).expect("an init");
     let mut stale = answer(&mut above, NOW, &init);
     assert_eq!(below.handle_datagram(NOW, &mut stale), Received::Handshake(None));
@@ -164,7 +168,7 @@ fn an_attempt_with_a_cookie_follows_at_once_and_once() {
 #[test]
 fn the_hop_of_a_datagram_is_found_without_its_keys() {
     let (mut below, mut above) = ends();
-    let other = Hop::responder([8; 32], 3);
+    let other = Hop::responder(key(8), 3);
     let init = below.poll_handshake(NOW).expect("an init");
     assert!(above.owns(&init) && !other.owns(&init) && !below.owns(&init));
     let mut reply = answer(&mut above, NOW, &init);
@@ -210,7 +214,7 @@ fn no_changed_or_truncated_datagram_is_accepted() {
 #[test]
 fn another_key_gives_no_session() {
     let (mut below, _) = ends();
-    let mut stranger = Hop::responder([8; 32], 0);
+    let mut stranger = Hop::responder(key(8), 0);
     let mut init = below.poll_handshake(NOW).expect("an init");
     assert_eq!(stranger.handle_datagram(NOW, &mut init), Received::Foreign);
     let mut reply = vec![2, VERSION, 0, 0];
@@ -244,7 +248,7 @@ fn recorded_handshakes_and_data_of_an_earlier_session_change_nothing() {
     let recorded_data = sealed(&mut below, b"old");
     above.handle_datagram(NOW, &mut recorded_data.clone());
     // The device's side restarts: a new session.
-    let mut below = Hop::initiator([7; 32], 0);
+    let mut below = Hop::initiator(key(7), 0);
     let later = NOW + Duration::from_secs(3);
     establish(&mut below, &mut above, later);
     assert!(matches!(above.handle_datagram(later, &mut recorded_init.clone()), Received::Handshake(Some(_))));
@@ -262,7 +266,7 @@ fn recorded_handshakes_and_data_of_an_earlier_session_change_nothing() {
 fn an_initiator_without_answers_starts_over_and_reaches_a_restarted_responder() {
     let (mut below, mut above) = ends();
     establish(&mut below, &mut above, NOW);
-    let mut above = Hop::responder([7; 32], 0);
+    let mut above = Hop::responder(key(7), 0);
     let mut lost = sealed(&mut below, b"lost");
     assert_eq!(above.handle_datagram(NOW, &mut lost), Received::Foreign);
     assert_eq!(below.poll_handshake(NOW + SILENCE / 2), None);
