@@ -3,6 +3,7 @@
 
 mod file;
 mod follow;
+mod throttle;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,6 +16,8 @@ use crate::identity::PublicKey;
 pub(crate) use file::parse;
 pub use file::{ClientsError, read};
 pub use follow::FileChanges;
+use throttle::Throttles;
+pub(crate) use throttle::{Throttle, Way};
 
 /// One client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +30,7 @@ pub struct Client {
     pub allow: Option<AllowRules>,
     /// Names of the server's targets that it may select; `None`: all, and the one without a name.
     pub forward: Option<Vec<String>>,
-    /// Limit on what the proxy carries for it, in bit/s in each direction.
+    /// Limit on what the server carries for it, in bit/s in each direction.
     pub rate: Option<u64>,
     /// Limit on its open sessions.
     pub sessions: Option<usize>,
@@ -45,7 +48,10 @@ type List = BTreeMap<PublicKey, Arc<Client>>;
 
 /// The list of clients. Clones are handles to the same list.
 #[derive(Clone, Debug)]
-pub struct Clients(Arc<watch::Sender<List>>);
+pub struct Clients {
+    list: Arc<watch::Sender<List>>,
+    throttles: Arc<Throttles>,
+}
 
 /// How a list differs from the one before: names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,32 +68,32 @@ impl Clients {
     /// A list of these clients. Of clients with the same key, the last one counts; [`read`] refuses such a list.
     #[must_use]
     pub fn new(clients: impl IntoIterator<Item = Client>) -> Self {
-        Self(Arc::new(watch::Sender::new(list(clients))))
+        Self { list: Arc::new(watch::Sender::new(list(clients))), throttles: Arc::default() }
     }
 
     /// The client with this key.
     #[must_use]
     pub fn find(&self, key: &PublicKey) -> Option<Arc<Client>> {
-        self.0.borrow().get(key).cloned()
+        self.list.borrow().get(key).cloned()
     }
 
     /// Number of clients.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.0.borrow().len()
+        self.list.borrow().len()
     }
 
     /// Whether a limit on the rate is in the list.
     #[must_use]
     pub fn limit_rates(&self) -> bool {
-        self.0.borrow().values().any(|client| client.rate.is_some())
+        self.list.borrow().values().any(|client| client.rate.is_some())
     }
 
     /// Replaces the list. Sessions of clients that are not in the new one end.
     pub fn replace(&self, clients: impl IntoIterator<Item = Client>) -> Changes {
         let new = list(clients);
         let mut changes = Changes::default();
-        self.0.send_modify(|old| {
+        self.list.send_modify(|old| {
             for (key, client) in &new {
                 match old.get(key) {
                     None => changes.added.push(client.name.clone()),
@@ -102,9 +108,14 @@ impl Clients {
         changes
     }
 
+    /// The limits of this client, shared by all that the program's servers carry for it.
+    pub(crate) fn throttle(&self, client: PublicKey) -> Arc<Throttle> {
+        self.throttles.of(self, client)
+    }
+
     /// Told of every new list.
     pub(crate) fn changes(&self) -> Changed {
-        Changed(self.0.subscribe())
+        Changed(self.list.subscribe())
     }
 }
 

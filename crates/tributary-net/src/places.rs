@@ -150,6 +150,14 @@ pub enum Full {
         /// All places.
         most: usize,
     },
+    /// The client has as many places as the list of clients allows.
+    #[error("{who} has as many connections as the list of clients allows: {quota}")]
+    Quota {
+        /// The client.
+        who: Source,
+        /// Places that it may hold.
+        quota: usize,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -189,6 +197,11 @@ impl Shares {
     /// # Errors
     /// [`Full`] when no place is free, or a source has its share.
     pub fn enter(&self, sources: &[Source]) -> Result<Held, Full> {
+        self.enter_within(sources, usize::MAX)
+    }
+
+    /// The same; each of these sources may hold `quota` places at most.
+    pub(crate) fn enter_within(&self, sources: &[Source], quota: usize) -> Result<Held, Full> {
         let mut taken = self.lock();
         let free = self.most - taken.all;
         if free == 0 {
@@ -196,6 +209,9 @@ impl Shares {
         }
         for source in sources {
             let held = taken.of.get(source).copied().unwrap_or(0);
+            if held >= quota {
+                return Err(Full::Quota { who: *source, quota });
+            }
             if !has_share(held, free) {
                 return Err(Full::Source { who: *source, held, most: self.most });
             }

@@ -20,7 +20,6 @@ mod requested;
 mod serve;
 mod sessions;
 mod target;
-mod throttle;
 mod udp;
 mod watch;
 

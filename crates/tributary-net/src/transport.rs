@@ -15,6 +15,7 @@
 mod builder;
 mod closed;
 mod kernel;
+mod pace;
 #[cfg(feature = "quic")]
 mod quic;
 mod socket;
@@ -29,6 +30,7 @@ use std::time::Duration;
 use thiserror::Error;
 pub use tributary_proto::transport::{SESSION_DEFAULT, TransportName, UnknownName};
 
+use crate::clients::{Clients, Throttle};
 use crate::config::{Common, ConnectConfig, Limits, ListenConfig, Local, PathConfig, PathError};
 use crate::error::{ConnectError, ListenError, SessionClosed, explained};
 use crate::flow::{Flow, FlowConfig};
@@ -273,7 +275,17 @@ fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> TransportError 
 
 /// A connected transport. Clones are handles to the same one.
 #[derive(Clone, Debug)]
-pub struct Connection(Kind);
+pub struct Connection {
+    kind: Kind,
+    /// Server: the rate of its client, if the list of clients has one.
+    throttle: Option<Arc<Throttle>>,
+}
+
+impl From<Kind> for Connection {
+    fn from(kind: Kind) -> Self {
+        Self { kind, throttle: None }
+    }
+}
 
 #[derive(Clone, Debug)]
 enum Kind {
@@ -344,13 +356,13 @@ impl Connection {
             #[cfg(not(feature = "quic"))]
             TransportName::Quic(_) | TransportName::Mpquic => return Err(TransportError::NoQuic),
         };
-        Ok(Self(kind))
+        Ok(kind.into())
     }
 
     /// Server: whose connection it is, when each client has a key of its own.
     #[must_use]
     pub fn client_key(&self) -> Option<PublicKey> {
-        match &self.0 {
+        match &self.kind {
             Kind::Session(session) => session.client().map(|client| client.key),
             Kind::Kernel(_) => None,
             #[cfg(feature = "quic")]
@@ -368,14 +380,15 @@ impl Connection {
     /// # Errors
     /// [`TransportError::Closed`] says why the connection has ended.
     pub async fn open_stream(&self, priority: u8) -> Result<TransportStream, TransportError> {
-        match &self.0 {
-            Kind::Session(session) => Ok(TransportStream::of_session(session.open_stream(priority).await?)),
-            Kind::Kernel(kernel) => kernel.open_stream().await,
+        let stream = match &self.kind {
+            Kind::Session(session) => TransportStream::of_session(session.open_stream(priority).await?),
+            Kind::Kernel(kernel) => kernel.open_stream().await?,
             #[cfg(feature = "quic")]
-            Kind::Quic(quic) => quic.open_stream(priority).await,
+            Kind::Quic(quic) => quic.open_stream(priority).await?,
             #[cfg(feature = "quic")]
-            Kind::Mpquic(quic) => quic.open_stream(priority).await,
-        }
+            Kind::Mpquic(quic) => quic.open_stream(priority).await?,
+        };
+        Ok(stream.paced(self.throttle.as_ref()))
     }
 
     /// The next stream that the peer opened.
@@ -385,14 +398,15 @@ impl Connection {
     /// # Errors
     /// [`ConnectionClosed`] says why there will be none.
     pub async fn accept_stream(&self) -> Result<TransportStream, ConnectionClosed> {
-        match &self.0 {
-            Kind::Session(session) => Ok(TransportStream::of_session(session.accept_stream().await?)),
-            Kind::Kernel(kernel) => kernel.accept_stream(),
+        let stream = match &self.kind {
+            Kind::Session(session) => TransportStream::of_session(session.accept_stream().await?),
+            Kind::Kernel(kernel) => kernel.accept_stream()?,
             #[cfg(feature = "quic")]
-            Kind::Quic(quic) => quic.accept_stream().await,
+            Kind::Quic(quic) => quic.accept_stream().await?,
             #[cfg(feature = "quic")]
-            Kind::Mpquic(quic) => quic.accept_stream().await,
-        }
+            Kind::Mpquic(quic) => quic.accept_stream().await?,
+        };
+        Ok(stream.paced(self.throttle.as_ref()))
     }
 
     /// Opens a flow of datagrams. Only sessions have them. Cancellation: dropping the future opens nothing.
@@ -400,7 +414,7 @@ impl Connection {
     /// # Errors
     /// [`TransportError::NoFlows`]; [`TransportError::Closed`].
     pub async fn open_flow(&self, config: FlowConfig) -> Result<Flow, TransportError> {
-        match &self.0 {
+        match &self.kind {
             Kind::Session(session) => Ok(session.open_flow(config).await?),
             Kind::Kernel(_) => Err(TransportError::NoFlows("TCP")),
             #[cfg(feature = "quic")]
@@ -411,7 +425,7 @@ impl Connection {
     /// The next flow of datagrams that the peer opened; `None` when there will be none. Cancellation: dropping the future loses
     /// no flow.
     pub async fn accept_flow(&self) -> Option<Flow> {
-        match &self.0 {
+        match &self.kind {
             Kind::Session(session) => session.accept_flow().await,
             _ => None,
         }
@@ -420,7 +434,7 @@ impl Connection {
     /// Statistics of the connection and of its paths.
     #[must_use]
     pub fn stats(&self) -> TransportStats {
-        match &self.0 {
+        match &self.kind {
             Kind::Session(session) => TransportStats::of_session(&session.stats()),
             Kind::Kernel(kernel) => kernel.stats(),
             #[cfg(feature = "quic")]
@@ -436,7 +450,7 @@ impl Connection {
     ///
     /// Cancellation: a session goes on closing in the background; QUIC stays open if it still waited for acknowledgements.
     pub async fn close(&self) {
-        match &self.0 {
+        match &self.kind {
             // The closing side does not need the result.
             Kind::Session(session) => drop(session.close().await),
             Kind::Kernel(kernel) => kernel.close(),
@@ -450,7 +464,7 @@ impl Connection {
     /// The session, if this is one, for features that only sessions have.
     #[must_use]
     pub fn session(&self) -> Option<&Session> {
-        match &self.0 {
+        match &self.kind {
             Kind::Session(session) => Some(session),
             _ => None,
         }
@@ -461,7 +475,7 @@ impl Connection {
     #[cfg(feature = "h3")]
     #[must_use]
     pub fn quic(&self) -> Option<&quinn::Connection> {
-        match &self.0 {
+        match &self.kind {
             Kind::Quic(quic) => Some(quic.library()),
             _ => None,
         }
@@ -471,7 +485,7 @@ impl Connection {
     #[cfg(feature = "quic")]
     #[must_use]
     pub fn handshake(&self) -> Option<&Handshake> {
-        match &self.0 {
+        match &self.kind {
             Kind::Quic(quic) => Some(quic.handshake()),
             Kind::Mpquic(quic) => Some(quic.handshake()),
             _ => None,
@@ -482,7 +496,7 @@ impl Connection {
     /// errors on their streams.
     #[must_use]
     pub fn close_reason(&self) -> Option<ConnectionClosed> {
-        match &self.0 {
+        match &self.kind {
             Kind::Session(session) => session.close_reason().map(Into::into),
             Kind::Kernel(kernel) => kernel.close_reason(),
             #[cfg(feature = "quic")]
@@ -496,7 +510,7 @@ impl Connection {
     ///
     /// Cancellation: safe, it only watches.
     pub async fn closed(&self) -> ConnectionClosed {
-        match &self.0 {
+        match &self.kind {
             Kind::Session(session) => session.closed().await.into(),
             Kind::Kernel(kernel) => kernel.closed().await,
             #[cfg(feature = "quic")]
@@ -512,6 +526,8 @@ impl Connection {
 pub struct Acceptor {
     accepting: Accepting,
     addresses: Vec<SocketAddr>,
+    /// The list of clients, if each has a key of its own.
+    clients: Option<Clients>,
 }
 
 #[derive(Debug)]
@@ -538,6 +554,7 @@ impl Acceptor {
         if addresses.is_empty() {
             return Err(TransportError::NoAddress);
         }
+        let clients = config.common.as_ref().and_then(|common| common.keys.clients().cloned());
         let (accepted, addresses) = match &config.name {
             TransportName::Session { scheduler } => {
                 let common = config.session(scheduler)?;
@@ -546,7 +563,7 @@ impl Acceptor {
                 let listening = ListenConfig { limits, passed, ..ListenConfig::new(addresses, common) };
                 let listener = Listener::bind(listening).await?;
                 let addresses = listener.addresses().to_vec();
-                return Ok(Self { accepting: Accepting::Session(Box::new(listener)), addresses });
+                return Ok(Self { accepting: Accepting::Session(Box::new(listener)), addresses, clients });
             }
             TransportName::Tcp(_) | TransportName::Mptcp { .. } => kernel::listen(config, addresses)?,
             #[cfg(feature = "quic")]
@@ -556,7 +573,7 @@ impl Acceptor {
             #[cfg(not(feature = "quic"))]
             TransportName::Quic(_) | TransportName::Mpquic => return Err(TransportError::NoQuic),
         };
-        Ok(Self { accepting: Accepting::Other(accepted), addresses })
+        Ok(Self { accepting: Accepting::Other(accepted), addresses, clients })
     }
 
     /// The addresses it listens on, with the ports the system chose.
@@ -569,13 +586,16 @@ impl Acceptor {
     ///
     /// Cancellation: dropping the future loses no client.
     pub async fn accept(&mut self) -> Option<(Connection, SocketAddr)> {
-        match &mut self.accepting {
+        let (mut connection, from) = match &mut self.accepting {
             Accepting::Session(listener) => {
                 let (session, from) = listener.accept().await?;
-                Some((Connection(Kind::Session(session)), from))
+                (Kind::Session(session).into(), from)
             }
-            Accepting::Other(accepted) => accepted.fresh.recv().await,
-        }
+            Accepting::Other(accepted) => accepted.fresh.recv().await?,
+        };
+        let client = self.clients.as_ref().zip(connection.client_key());
+        connection.throttle = client.map(|(clients, key)| clients.throttle(key));
+        Some((connection, from))
     }
 }
 

@@ -18,7 +18,7 @@ use tributary_proto::GATHER_BELOW;
 
 use super::drain::Ticket;
 use super::intake::{self, Intake};
-use super::throttle::{Throttle, Way};
+use crate::clients::{Throttle, Way};
 use crate::sockopt;
 use crate::stream::{Stream, StreamError};
 

@@ -232,7 +232,7 @@ async fn serve_session(
             .chain(session.tag().map(Source::Session))
             .collect(),
         names: SessionNames::default(),
-        throttle: key.zip(targets.clients.as_ref()).map(|(key, all)| targets.throttles.of(all, key)),
+        throttle: key.zip(targets.clients.as_ref()).map(|(key, all)| all.throttle(key)),
     });
     loop {
         tokio::select! {

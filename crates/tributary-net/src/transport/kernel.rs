@@ -59,7 +59,7 @@ pub(super) struct Connection(Arc<Inner>);
 
 fn stream(socket: Arc<Socket>) -> TransportStream {
     let send = SendHalf::new(Send::Kernel(Writer(socket.clone())));
-    TransportStream { recv: RecvHalf(Recv::Kernel(Reader(socket))), send }
+    TransportStream { recv: RecvHalf::new(Recv::Kernel(Reader(socket))), send }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -285,7 +285,7 @@ impl Serving {
             Err(full) => return self.refuse(from, full),
         };
         let socket = Socket { stream, _slot: Some(slot) };
-        let connection = super::Connection(Kind::Kernel(Connection::new(None, socket)));
+        let connection = Kind::Kernel(Connection::new(None, socket)).into();
         // An error means that the listener has been dropped; the connection then ends.
         let _ = self.tell.send((connection, from)).await;
     }

@@ -3,15 +3,19 @@
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::time::{Instant, timeout_at};
 #[cfg(feature = "quic")]
 use tokio_util::task::TaskTracker;
 
+use super::pace::Pace;
 use super::socket::{Reader, Writer};
+use crate::clients::{Throttle, Way};
 use crate::stream::{Arrivals, Stream, StreamError};
 
 /// Maximum size of a chunk read from a kernel socket or QUIC.
@@ -28,12 +32,16 @@ pub struct TransportStream {
 
 /// The receiving direction.
 #[derive(Debug)]
-pub struct RecvHalf(pub(super) Recv);
+pub struct RecvHalf {
+    kind: Recv,
+    pace: Pace,
+}
 
 /// The sending direction.
 #[derive(Debug)]
 pub struct SendHalf {
-    pub(super) kind: Send,
+    kind: Send,
+    pace: Pace,
     finished: bool,
     /// Waits for the acknowledgement of finished QUIC streams.
     #[cfg(feature = "quic")]
@@ -89,6 +97,15 @@ impl TransportStream {
         Self { recv, send }
     }
 
+    /// Server: below the rate of the stream's client.
+    pub(super) fn paced(mut self, throttle: Option<&Arc<Throttle>>) -> Self {
+        if let Some(throttle) = throttle {
+            self.recv.pace = Pace::new(throttle.clone(), Way::FromClient);
+            self.send.pace = Pace::new(throttle.clone(), Way::ToClient);
+        }
+        self
+    }
+
     /// Splits the stream into its two directions.
     #[must_use]
     pub fn into_split(self) -> (RecvHalf, SendHalf) {
@@ -107,11 +124,15 @@ impl Stream {
     #[must_use]
     pub fn into_split(self) -> (RecvHalf, SendHalf) {
         let (recv, send) = self.into_halves();
-        (RecvHalf(Recv::Session(recv)), SendHalf::new(Send::Session(send)))
+        (RecvHalf::new(Recv::Session(recv)), SendHalf::new(Send::Session(send)))
     }
 }
 
 impl RecvHalf {
+    pub(super) fn new(kind: Recv) -> Self {
+        Self { kind, pace: Pace::default() }
+    }
+
     /// The next bytes that arrived; `None` at the end. A session and QUIC return their own buffers without
     /// copying.
     ///
@@ -120,25 +141,28 @@ impl RecvHalf {
     /// # Errors
     /// The transport's.
     pub async fn read_chunk(&mut self) -> io::Result<Option<Bytes>> {
-        match &mut self.0 {
-            Recv::Session(stream) => Ok(stream.read_chunk().await?),
+        self.pace.wait().await;
+        let chunk = match &mut self.kind {
+            Recv::Session(stream) => stream.read_chunk().await?,
             Recv::Kernel(reader) => {
                 let mut chunk = BytesMut::with_capacity(CHUNK);
                 let count = reader.read_buf(&mut chunk).await?;
-                Ok((count > 0).then(|| chunk.freeze()))
+                (count > 0).then(|| chunk.freeze())
             }
             #[cfg(feature = "quic")]
-            Recv::Quic(stream) => Ok(stream.read_chunk(CHUNK, true).await?.map(|chunk| chunk.bytes)),
+            Recv::Quic(stream) => stream.read_chunk(CHUNK, true).await?.map(|chunk| chunk.bytes),
             #[cfg(feature = "quic")]
-            Recv::Mpquic(stream) => Ok(stream.read_chunk(CHUNK).await?),
-        }
+            Recv::Mpquic(stream) => stream.read_chunk(CHUNK).await?,
+        };
+        self.pace.carried(chunk.as_ref().map_or(0, Bytes::len));
+        Ok(chunk)
     }
 
     /// A counter of the bytes that have arrived, in any order. `None` for kernel sockets and QUIC, which do not
     /// report those after a gap.
     #[must_use]
     pub fn arrivals(&self) -> Option<Arrivals> {
-        match &self.0 {
+        match &self.kind {
             Recv::Session(stream) => Some(stream.arrivals()),
             _ => None,
         }
@@ -147,7 +171,7 @@ impl RecvHalf {
     /// Asks the peer to stop sending, with an application code. TCP has no such message: there the
     /// connection is reset when the other half is dropped as well.
     pub fn stop(&mut self, code: u32) {
-        match &mut self.0 {
+        match &mut self.kind {
             Recv::Session(stream) => stream.reset(code),
             Recv::Kernel(reader) => reader.abandon(),
             // A stream that has ended already needs no stop.
@@ -167,6 +191,7 @@ impl SendHalf {
     pub(super) fn new(kind: Send) -> Self {
         Self {
             kind,
+            pace: Pace::default(),
             finished: false,
             #[cfg(feature = "quic")]
             finishing: None,
@@ -177,7 +202,9 @@ impl SendHalf {
     /// acknowledged everything or has stopped reading.
     #[cfg(feature = "quic")]
     pub(super) fn tracked(kind: Send, finishing: TaskTracker) -> Self {
-        Self { kind, finished: false, finishing: Some(finishing) }
+        let mut half = Self::new(kind);
+        half.finishing = Some(finishing);
+        half
     }
 
     #[cfg(feature = "quic")]
@@ -197,14 +224,18 @@ impl SendHalf {
     /// # Errors
     /// The transport's.
     pub async fn write_chunk(&mut self, chunk: Bytes) -> io::Result<()> {
+        self.pace.wait().await;
+        let bytes = chunk.len();
         match &mut self.kind {
-            Send::Session(stream) => Ok(stream.write_chunk(chunk).await?),
-            Send::Kernel(writer) => writer.write_all(&chunk).await,
+            Send::Session(stream) => stream.write_chunk(chunk).await?,
+            Send::Kernel(writer) => writer.write_all(&chunk).await?,
             #[cfg(feature = "quic")]
-            Send::Quic(stream) => Ok(stream.write_chunk(chunk).await?),
+            Send::Quic(stream) => stream.write_chunk(chunk).await?,
             #[cfg(feature = "quic")]
-            Send::Mpquic(stream) => Ok(stream.write_chunk(chunk).await?),
+            Send::Mpquic(stream) => stream.write_chunk(chunk).await?,
         }
+        self.pace.carried(bytes);
+        Ok(())
     }
 
     /// Whether the bytes go unchanged to a kernel socket, so that [`SendHalf::poll_call`] works.
@@ -239,8 +270,19 @@ impl SendHalf {
     /// The transport's.
     pub async fn write_message(&mut self, message: Bytes, within: Option<Duration>) -> io::Result<Sent> {
         if let Send::Session(stream) = &mut self.kind {
+            let (bytes, until) = (message.len(), within.map(|within| Instant::now() + within));
+            if let Some(until) = until
+                && timeout_at(until, self.pace.wait()).await.is_err()
+            {
+                return Ok(Sent::Expired);
+            }
+            self.pace.wait().await;
+            let within = until.map(|until| until.saturating_duration_since(Instant::now()));
             return match stream.write_message(message, within).await {
-                Ok(()) => Ok(Sent::Taken),
+                Ok(()) => {
+                    self.pace.carried(bytes);
+                    Ok(Sent::Taken)
+                }
                 Err(StreamError::DeadlinePassed) => Ok(Sent::Expired),
                 Err(error) => Err(error.into()),
             };
@@ -309,13 +351,24 @@ impl AsyncRead for RecvHalf {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        each!(Recv, &mut self.0, stream => AsyncRead::poll_read(Pin::new(stream), cx, buf))
+        let this = &mut *self;
+        ready!(this.pace.poll(cx));
+        let before = buf.filled().len();
+        ready!(each!(Recv, &mut this.kind, stream => AsyncRead::poll_read(Pin::new(stream), cx, buf)))?;
+        this.pace.carried(buf.filled().len() - before);
+        Poll::Ready(Ok(()))
     }
 }
 
 impl AsyncWrite for SendHalf {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        each!(Send, &mut self.kind, stream => AsyncWrite::poll_write(Pin::new(stream), cx, data))
+        let this = &mut *self;
+        ready!(this.pace.poll(cx));
+        let written =
+            each!(Send, &mut this.kind, stream => AsyncWrite::poll_write(Pin::new(stream), cx, data));
+        let bytes = ready!(written)?;
+        this.pace.carried(bytes);
+        Poll::Ready(Ok(bytes))
     }
 
     fn poll_write_vectored(
@@ -323,7 +376,12 @@ impl AsyncWrite for SendHalf {
         cx: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        each!(Send, &mut self.kind, stream => AsyncWrite::poll_write_vectored(Pin::new(stream), cx, pieces))
+        let this = &mut *self;
+        ready!(this.pace.poll(cx));
+        let written = each!(Send, &mut this.kind, stream => AsyncWrite::poll_write_vectored(Pin::new(stream), cx, pieces));
+        let bytes = ready!(written)?;
+        this.pace.carried(bytes);
+        Poll::Ready(Ok(bytes))
     }
 
     fn is_write_vectored(&self) -> bool {

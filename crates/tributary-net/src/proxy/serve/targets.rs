@@ -14,12 +14,11 @@ use super::super::ProxyError;
 use super::super::intake;
 use super::super::relay::{CODE_NO_MEMORY, CODE_NOT_ALLOWED, CODE_UNKNOWN_TARGET, CODE_UNREACHABLE};
 use super::super::target::{Head, HeadError, Target, TargetName};
-use super::super::throttle::{Throttle, Throttles};
 use super::super::watch::{DestinationOpen, Watch};
 use super::destinations::{self, Asker, DestinationError, Destinations, SessionNames};
 use super::rules::{Rules, ServeRules};
 use crate::allow::AllowRules;
-use crate::clients::{self, Clients};
+use crate::clients::{self, Clients, Throttle};
 use crate::destination::Destination;
 use crate::flow::Flow;
 use crate::identity::PublicKey;
@@ -42,7 +41,6 @@ pub(super) struct Targets {
     not_allowed: RateLimited,
     /// The list of clients, if each has a key of its own.
     pub(super) clients: Option<Clients>,
-    pub(super) throttles: Throttles,
     /// For the status: the destinations of open connections.
     pub(super) watch: Watch,
     /// Connections to targets, shared by session and by client address.
@@ -138,7 +136,6 @@ impl Targets {
             destinations: Destinations::new(),
             not_allowed: RateLimited::default(),
             clients,
-            throttles: Throttles::default(),
             watch,
             places: Shares::new(most),
         }

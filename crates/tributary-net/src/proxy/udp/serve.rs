@@ -8,8 +8,8 @@ use tokio::net::UdpSocket;
 use tributary_proto::wire::Ecn;
 
 use super::{BATCH, Socket, Used};
+use crate::clients::{Throttle, Way};
 use crate::flow::Flow;
-use crate::proxy::throttle::{Throttle, Way};
 
 /// Carries the datagrams of a flow, whose head was read, to and from this address until the flow ends or is idle.
 ///

@@ -211,7 +211,7 @@ impl Connection {
 
     fn stream(&self, send: library::SendStream, recv: library::RecvStream) -> TransportStream {
         let send = SendHalf::tracked(super::send(send), self.finishing.clone());
-        TransportStream { recv: RecvHalf(super::recv(recv)), send }
+        TransportStream { recv: RecvHalf::new(super::recv(recv)), send }
     }
 
     pub(in super::super::super) fn stats(&self) -> TransportStats {
@@ -322,7 +322,10 @@ async fn shake(incoming: library::Incoming, from: SocketAddr, server: &Server, p
         Ok(Err(error)) => return server.refusals.failed(from, &error),
         Err(_) => return server.refusals.late(from, server.limits.handshake),
     };
-    let slot = match server.places.enter(&[Source::of_client(client, from)]) {
+    let entry = client.zip(server.keys.as_ref().and_then(Keys::clients));
+    let quota = entry.and_then(|(client, clients)| clients.find(&client)?.sessions);
+    let source = [Source::of_client(client, from)];
+    let slot = match server.places.enter_within(&source, quota.unwrap_or(usize::MAX)) {
         Ok(slot) => slot,
         Err(full) => {
             connection.close(CODE_FULL.into(), full.to_string().as_bytes());
@@ -336,7 +339,7 @@ async fn shake(incoming: library::Incoming, from: SocketAddr, server: &Server, p
         finishing: TaskTracker::new(),
         _slot: Some(Arc::new(slot)),
     };
-    if let (Some(client), Some(clients)) = (client, server.keys.as_ref().and_then(Keys::clients)) {
+    if let Some((client, clients)) = entry {
         tokio::spawn(end_when_revoked(connection.clone(), client, clients.changes()));
     }
     // If the acceptor has been dropped, the connection ends.

@@ -131,5 +131,5 @@ fn send(stream: library::SendStream) -> Send {
 }
 
 fn seam(connection: Connection) -> super::super::Connection {
-    super::super::Connection(Kind::Mpquic(connection))
+    Kind::Mpquic(connection).into()
 }

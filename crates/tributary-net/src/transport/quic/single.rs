@@ -105,5 +105,5 @@ impl Connection {
 }
 
 fn seam(connection: Connection) -> super::super::Connection {
-    super::super::Connection(Kind::Quic(connection))
+    Kind::Quic(connection).into()
 }

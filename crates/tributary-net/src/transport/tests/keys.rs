@@ -81,3 +81,37 @@ async fn connections_of_a_revoked_client_end_with_that_reason() {
         assert_eq!(ask(&kept, b"after").await.unwrap(), b"after", "{name}");
     }
 }
+
+#[tokio::test]
+async fn what_is_carried_for_a_client_stays_below_its_rate() {
+    const BYTES: usize = 250_000;
+    for name in TRANSPORTS {
+        let limited = Client { rate: Some(8_000_000), ..Client::new("limited", key(2).public()) };
+        let address = echo(&server(name, &Clients::new([limited]))).await;
+        let connection = Connection::connect(&client(name, 2, 1), &paths(address, 1)).await.unwrap();
+        let began = std::time::Instant::now();
+        assert_eq!(ask(&connection, &[7; BYTES]).await.unwrap(), [7; BYTES], "{name}");
+        // real time: at 1 MB/s each way takes 230 ms and more, so both together 460 ms; without the limit both take a few ms.
+        let took = began.elapsed();
+        assert!(took >= Duration::from_millis(400), "{name}: {took:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_has_no_more_connections_than_the_list_allows() {
+    for name in ["quic", "mpquic"] {
+        let limited = Client { sessions: Some(1), ..Client::new("limited", key(2).public()) };
+        let others = listed(&[3]).into_iter().chain([limited]);
+        let address = echo(&server(name, &Clients::new(others))).await;
+        let first = Connection::connect(&client(name, 2, 1), &paths(address, 1)).await.unwrap();
+        assert_eq!(ask(&first, b"first").await.unwrap(), b"first", "{name}");
+        let said = match Connection::connect(&client(name, 2, 1), &paths(address, 1)).await {
+            Ok(second) => second.closed().await.to_string(),
+            Err(error) => error.to_string(),
+        };
+        assert!(said.contains("as many connections as the list of clients allows: 1"), "{name}: {said}");
+        let other = Connection::connect(&client(name, 3, 1), &paths(address, 1)).await.unwrap();
+        assert_eq!(ask(&other, b"other").await.unwrap(), b"other", "{name}");
+        assert_eq!(ask(&first, b"still").await.unwrap(), b"still", "{name}");
+    }
+}

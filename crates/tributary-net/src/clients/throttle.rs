@@ -1,5 +1,5 @@
-//! Limits what a server carries for one client, in each direction: `rate` in the list of clients. All sessions of the client
-//! share the limit; back-pressure passes it on to its peer. Datagrams above it are dropped.
+//! Limits what a server carries for one client, in each direction: `rate` in the list of clients. All sessions and QUIC connections of
+//! the client share the limit; back-pressure passes it on to its peer. Datagrams above it are dropped.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::clients::Clients;
+use super::Clients;
 use crate::identity::PublicKey;
 
 /// What may be carried at once, as time at the limit. The timer of the runtime is exact to a millisecond.
@@ -19,14 +19,14 @@ pub(super) struct Throttles(Mutex<HashMap<PublicKey, Weak<Throttle>>>);
 
 /// Which way data goes.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Way {
+pub(crate) enum Way {
     ToClient,
     FromClient,
 }
 
 /// The limits of one client. They are read from the list every time, so that they follow its changes.
 #[derive(Debug)]
-pub(super) struct Throttle {
+pub(crate) struct Throttle {
     client: PublicKey,
     clients: Clients,
     /// For each [`Way`]: when what was carried until now is paid for.
@@ -34,7 +34,7 @@ pub(super) struct Throttle {
 }
 
 impl Throttles {
-    /// The limits of this client, shared by all its sessions.
+    /// The limits of this client.
     pub(super) fn of(&self, clients: &Clients, client: PublicKey) -> Arc<Throttle> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(throttle) = all.get(&client).and_then(Weak::upgrade) {
@@ -59,21 +59,23 @@ impl Throttle {
         Some(Duration::from_secs_f64(bytes as f64 * 8.0 / rate as f64))
     }
 
+    /// Counts these bytes. Returns when they may be carried, if that is not now.
+    pub(crate) fn count(&self, way: Way, bytes: usize) -> Option<Instant> {
+        let (time, now) = (self.time(bytes)?, Instant::now());
+        let mut paid = self.paid(way);
+        *paid = (*paid).max(now - BURST) + time;
+        (*paid > now).then_some(*paid)
+    }
+
     /// Waits until these bytes may be carried.
-    pub(super) async fn wait(&self, way: Way, bytes: usize) {
-        let Some(time) = self.time(bytes) else { return };
-        let until = {
-            let mut paid = self.paid(way);
-            *paid = (*paid).max(Instant::now() - BURST) + time;
-            *paid
-        };
-        if until > Instant::now() {
+    pub(crate) async fn wait(&self, way: Way, bytes: usize) {
+        if let Some(until) = self.count(way, bytes) {
             sleep_until(until).await;
         }
     }
 
     /// Whether a datagram may be carried now.
-    pub(super) fn admits(&self, way: Way, bytes: usize) -> bool {
+    pub(crate) fn admits(&self, way: Way, bytes: usize) -> bool {
         let Some(time) = self.time(bytes) else { return true };
         let mut paid = self.paid(way);
         let now = Instant::now();
@@ -99,8 +101,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn all_sessions_of_a_client_share_its_rate_and_it_follows_the_list() {
         let (clients, key) = limited(Some(8_000_000));
-        let throttles = Throttles::default();
-        let (one, two) = (throttles.of(&clients, key), throttles.of(&clients, key));
+        let (one, two) = (clients.throttle(key), clients.clone().throttle(key));
         let began = Instant::now();
         for _ in 0..50 {
             tokio::join!(one.wait(Way::ToClient, 10_000), two.wait(Way::ToClient, 10_000));
@@ -117,7 +118,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn datagrams_above_the_rate_are_dropped() {
         let (clients, key) = limited(Some(8_000_000));
-        let throttle = Throttles::default().of(&clients, key);
+        let throttle = clients.throttle(key);
         let mut carried = 0;
         for _ in 0..1000 {
             carried += (0..5).filter(|_| throttle.admits(Way::FromClient, 1000)).count();
