@@ -50,6 +50,7 @@
 //! Every async method says what happens when its future is dropped (*cancellation*).
 
 pub mod clients;
+pub mod event_log;
 pub mod flow;
 #[doc(hidden)]
 pub mod fuzz;

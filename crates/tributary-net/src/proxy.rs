@@ -7,7 +7,6 @@
 
 mod dns;
 mod drain;
-mod event_log;
 mod forward;
 #[doc(hidden)]
 pub mod fuzz;
@@ -25,17 +24,17 @@ mod watch;
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use thiserror::Error;
 
 use crate::error::{ConnectError, ListenError};
+use crate::event_log::EventLogError;
 
 pub use crate::allow::{AllowRule, AllowRuleError, AllowRules};
 pub use crate::budget::MemorySnapshot;
 pub use crate::destination::{Destination, Host, HostError, HostName};
+pub use crate::event_log::{EventLogConfig, EventLogForm};
 pub use drain::{Drain, Drained, Ticket};
-pub use event_log::{EventLogConfig, EventLogForm};
 pub use forward::{ForwardConfig, ForwardControl, Forwarder, Redirected};
 pub use priority::{Priority, PriorityRule, PriorityRuleError, PriorityRules};
 pub use request::{Outcome, RequestError, RequestReader, Step};
@@ -78,11 +77,6 @@ pub enum ProxyError {
     #[error("priority rules: {0}")]
     Priority(String),
     /// The event log cannot be written.
-    #[error("event log {}: {error}", path.display())]
-    EventLog {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        error: io::Error,
-    },
+    #[error(transparent)]
+    EventLog(#[from] EventLogError),
 }

@@ -33,6 +33,7 @@ pub use tributary_proto::transport::{SESSION_DEFAULT, TransportName, UnknownName
 use crate::clients::{Clients, Throttle};
 use crate::config::{Common, ConnectConfig, Limits, ListenConfig, Local, PathConfig, PathError};
 use crate::error::{ConnectError, ListenError, SessionClosed, explained};
+use crate::event_log::EventLog;
 use crate::flow::{Flow, FlowConfig};
 use crate::follow;
 use crate::handshake::HandshakeError;
@@ -77,6 +78,8 @@ pub struct TransportConfig {
     pub sockets: Sockets,
     /// Server: sockets that are used instead of new ones for the addresses that they listen on.
     pub passed: PassedSockets,
+    /// Where the events of sessions are written; other transports have none.
+    pub log: Option<EventLog>,
 }
 
 /// Buffers of kernel sockets.
@@ -121,6 +124,7 @@ impl TransportConfig {
             limits: Limits::default(),
             sockets: Sockets::default(),
             passed: PassedSockets::default(),
+            log: None,
         }
     }
 
@@ -155,6 +159,7 @@ impl TransportConfig {
         if self.congestion.is_some() {
             common.congestion.clone_from(&self.congestion);
         }
+        common.session.telemetry |= self.log.as_ref().is_some_and(EventLog::wants_decisions);
         Ok(common)
     }
 }
@@ -340,11 +345,15 @@ impl Connection {
             TransportName::Session { scheduler } => {
                 let common = config.session(scheduler)?;
                 let connecting = ConnectConfig { paths, common, timeout: config.timeout };
-                Kind::Session(if config.early {
+                let session = if config.early {
                     crate::session::connect_early(connecting).await?
                 } else {
                     crate::session::connect(connecting).await?
-                })
+                };
+                if let Some(log) = &config.log {
+                    log.follow(&session);
+                }
+                Kind::Session(session)
             }
             TransportName::Tcp(_) | TransportName::Mptcp { .. } => {
                 Kind::Kernel(kernel::Connection::dial(config, &paths[0]).await?)
@@ -532,7 +541,7 @@ pub struct Acceptor {
 
 #[derive(Debug)]
 enum Accepting {
-    Session(Box<Listener>),
+    Session(Box<Listener>, Option<EventLog>),
     Other(Accepted),
 }
 
@@ -561,9 +570,10 @@ impl Acceptor {
                 let addresses = addresses.to_vec();
                 let (limits, passed) = (config.limits, config.passed.clone());
                 let listening = ListenConfig { limits, passed, ..ListenConfig::new(addresses, common) };
-                let listener = Listener::bind(listening).await?;
+                let listener = Listener::bind_keeping_events(listening, config.log.is_some()).await?;
                 let addresses = listener.addresses().to_vec();
-                return Ok(Self { accepting: Accepting::Session(Box::new(listener)), addresses, clients });
+                let accepting = Accepting::Session(Box::new(listener), config.log.clone());
+                return Ok(Self { accepting, addresses, clients });
             }
             TransportName::Tcp(_) | TransportName::Mptcp { .. } => kernel::listen(config, addresses)?,
             #[cfg(feature = "quic")]
@@ -587,8 +597,11 @@ impl Acceptor {
     /// Cancellation: dropping the future loses no client.
     pub async fn accept(&mut self) -> Option<(Connection, SocketAddr)> {
         let (mut connection, from) = match &mut self.accepting {
-            Accepting::Session(listener) => {
+            Accepting::Session(listener, log) => {
                 let (session, from) = listener.accept().await?;
+                if let Some(log) = log {
+                    log.follow(&session);
+                }
                 (Kind::Session(session).into(), from)
             }
             Accepting::Other(accepted) => accepted.fresh.recv().await?,

@@ -7,6 +7,7 @@ pub(crate) mod fields;
 pub(crate) mod log;
 pub(crate) mod manager;
 pub(crate) mod metrics;
+pub(crate) mod qlog;
 pub(crate) mod reload;
 pub(crate) mod rpc;
 pub(crate) mod sockets;

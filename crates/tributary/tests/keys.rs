@@ -2,6 +2,8 @@
 
 #[path = "common/program.rs"]
 mod program;
+#[path = "common/video.rs"]
+mod video;
 
 use program::Program;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,6 +14,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tributary_testing::{echo, text, until};
+use video::tiled_video;
 
 fn run(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tributary")).args(arguments).output().unwrap()
@@ -299,18 +302,6 @@ fn outcome(world: &World, arguments: &[&str]) -> (bool, String) {
     (output.status.success(), format!("{}{}", String::from_utf8_lossy(&output.stdout), said(&output)))
 }
 
-/// A tiled video of one second.
-fn tiled_video(world: &World) -> PathBuf {
-    let (clip, tiles) = (world.at("clip.mp4"), world.at("tiles"));
-    let mut ffmpeg = Command::new("ffmpeg");
-    ffmpeg.args(["-nostdin", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=256x128:rate=8:duration=1"]);
-    assert!(ffmpeg.arg(&clip).status().expect("ffmpeg is installed (apt-get install ffmpeg)").success());
-    let (done, said) =
-        outcome(world, &["ingest", text(&clip), "--out", text(&tiles), "--grid", "2x2", "--qps", "30"]);
-    assert!(done, "{said}");
-    tiles
-}
-
 /// A server for players, which says more than one address.
 fn dash(world: &World, page: &Path) -> Program {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
@@ -328,7 +319,7 @@ fn viewers_players_and_programs_need_a_key_of_the_list() {
     const UNKNOWN: &str = "the server does not know this client's key";
     let world = World::new(&["laptop"]);
     world.make_key("stranger");
-    let (tiles, page) = (tiled_video(&world), world.at("page"));
+    let (tiles, page) = (tiled_video(world.directory.path()), world.at("page"));
     std::fs::create_dir(&page).unwrap();
     std::fs::write(page.join("manifest.mpd"), "no manifest").unwrap();
     let (key, list) = (world.at("server"), world.at("clients.toml"));

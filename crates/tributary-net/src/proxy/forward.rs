@@ -15,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 use tributary_tun::Tun;
 
 use super::drain::{Drain, Drained, Ticket};
-use super::event_log::{EventLog, EventLogConfig};
 use super::priority::{LivePriorities, Priority};
 use super::relay::{self, Peer};
 use super::requested::Requested;
@@ -27,6 +26,7 @@ use super::{PriorityRules, ProxyError, intake, names};
 use crate::config::{ConnectConfig, PathConfig};
 use crate::destination::Destination;
 use crate::error::explained;
+use crate::event_log::{EventLog, EventLogConfig};
 use crate::rate_limited::RateLimited;
 use crate::session::{self, Session};
 

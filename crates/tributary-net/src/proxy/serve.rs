@@ -19,7 +19,6 @@ use targets::{Client, FlowTo, OpenError, Opened, Targets, udp_unreachable};
 pub use rules::ServeRules;
 
 use super::drain::{self, Drain, Drained, Ticket};
-use super::event_log::{EventLog, EventLogConfig};
 use super::intake;
 use super::relay::{self, CODE_ENDING, CODE_REFUSED, Peer};
 use super::target::Target;
@@ -29,6 +28,7 @@ use super::{PriorityRules, ProxyError};
 use crate::allow::AllowRules;
 use crate::budget::Budget;
 use crate::config::ListenConfig;
+use crate::event_log::{EventLog, EventLogConfig};
 use crate::flow::Flow;
 use crate::listener::{self, Listener};
 use crate::places::Source;

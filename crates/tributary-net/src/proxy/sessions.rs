@@ -18,11 +18,11 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::drain;
-use super::event_log::EventLog;
 use super::priority::Priority;
 use super::watch::Watch;
 use crate::config::{ConnectConfig, PathConfig};
 use crate::error::{ConnectError, SessionClosed};
+use crate::event_log::EventLog;
 use crate::follow::Wanted;
 use crate::places::{Full, Held, Shares, Source};
 use crate::rate_limited::RateLimited;

@@ -7,6 +7,7 @@ use super::{proxy, stop};
 use crate::cli::UserArguments;
 use crate::keys::{self, ClientList, ServerKeys};
 use crate::service::ending::Ending;
+use crate::service::qlog::QlogArguments;
 use crate::service::reload::{self, Reload, SettingsFile};
 use crate::service::{Control, ServiceArguments, manager};
 use anyhow::{Context, Result, bail};
@@ -20,6 +21,7 @@ use tributary_cli::{Progress, output, quantity};
 use tributary_dash::package::{self, LADDER, Layout, Package, Settings};
 use tributary_dash::server::{Limits, Server, ServerConfig};
 use tributary_dash::tls::Identity;
+use tributary_net::event_log::EventLog;
 use tributary_net::privileges::{Needs, Privileges};
 use tributary_net::transport::{Certificates, TransportConfig, TransportName};
 use tributary_net::{Common, Keys};
@@ -93,6 +95,8 @@ pub(crate) struct ServeArguments {
     drain: u64,
     #[command(flatten)]
     user: UserArguments,
+    #[command(flatten)]
+    qlog: QlogArguments,
     #[command(flatten)]
     service: ServiceArguments,
     /// Print the listening addresses as one JSON object
@@ -203,6 +207,7 @@ impl Serving {
             }
         }
         listen.retain(|(.., addresses)| !addresses.is_empty());
+        arguments.qlog.check(listen.iter().map(|(_, config, _)| &config.name))?;
         let fingerprint = identity.as_ref().map(Identity::fingerprint);
         let names = listen.iter().map(|(name, ..)| *name).collect();
         let listen = listen.into_iter().map(|(_, config, addresses)| (config, addresses)).collect();
@@ -225,15 +230,16 @@ fn serve(arguments: ServeArguments, file: File) -> Result<ExitCode> {
     )?;
     let addresses =
         [&arguments.listen, &arguments.session, &arguments.https, &arguments.quic, &arguments.mpquic];
-    let service = arguments.service;
+    let (service, json) = (&arguments.service, arguments.json);
     privileges.begin(Needs::of_ports(addresses.into_iter().flatten().chain(&service.metrics())))?;
-    proxy::until_stopped(&privileges, service.log_format, async {
+    let work = async |log: Option<EventLog>| {
+        config.listen.iter_mut().for_each(|(transport, _)| transport.log.clone_from(&log));
         keys::say(keys.as_ref());
         list.map(ClientList::follow).transpose()?;
         let service = service.begin_with(&passed)?;
         let server = Server::bind(config).await?;
         privileges.finish()?;
-        announce(&names, &server.addresses(), fingerprint.as_deref(), arguments.json)?;
+        announce(&names, &server.addresses(), fingerprint.as_deref(), json)?;
         let addresses: Vec<SocketAddr> = server.addresses().into_iter().flatten().collect();
         let watch = server.watch();
         let describe = move || serde_json::json!({ "connections": watch.connections() });
@@ -242,7 +248,8 @@ fn serve(arguments: ServeArguments, file: File) -> Result<ExitCode> {
         reload.as_ref().map(Reload::follow).transpose()?;
         let _shown = service.show("dash serve", &addresses, Control::new(&ending, reload), describe);
         stop::run(&ending, |stopped| server.run_until(async { drop(stopped.await) }, drain)).await
-    })
+    };
+    proxy::until_stopped(&privileges, service.log_format, arguments.qlog.during(work))
 }
 
 /// The certificate of HTTPS and HTTP/3, if one of them is served.

@@ -8,6 +8,7 @@ use crate::cli::UserArguments;
 use crate::keys::{self, ClientKeys, ClientList, ServerKeys};
 use crate::paths::{self, PathArguments};
 use crate::service::ending::Ending;
+use crate::service::qlog::QlogArguments;
 use crate::service::reload::{self, Reload, SettingsFile};
 use crate::service::{Control, Doing, Service, ServiceArguments, manager};
 use anyhow::{Context, Result, bail};
@@ -58,6 +59,8 @@ pub(crate) struct TransportArguments {
     /// A session without encryption and integrity protection; for experiments; set it at both ends
     #[arg(long)]
     pub(crate) plaintext: bool,
+    #[command(flatten)]
+    pub(crate) qlog: QlogArguments,
 }
 
 /// Serve a tiled video, from a directory or live: each viewer gets the tiles that it requests, in its order, until their deadline.
@@ -196,7 +199,8 @@ fn serve(arguments: StreamServeArguments, file: File) -> Result<ExitCode> {
     privileges.begin(Needs::of_ports(arguments.listen.iter().chain(&service.metrics())))?;
     let runtime = proxy::limited_runtime(&privileges, service.log_format)?;
     let service = service.begin_with(&transport.passed)?;
-    runtime.block_on(async {
+    runtime.block_on(arguments.transport.qlog.during(async |log| {
+        transport.log = log;
         keys::say(transport.common.as_ref().map(|common| &common.keys));
         list.map(ClientList::follow).transpose()?;
         let ready = (privileges, file, service);
@@ -210,7 +214,7 @@ fn serve(arguments: StreamServeArguments, file: File) -> Result<ExitCode> {
                 run_server(server, &arguments, ready, Some((video, *live))).await
             }
         }
-    })
+    }))
 }
 
 /// Serves until a signal, or until a live source has ended. The live source is opened without the privileges.
@@ -302,18 +306,22 @@ fn playing(arguments: &StreamPlayArguments) -> Result<(PlayConfig, Viewpoint)> {
 }
 
 fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
-    let (config, viewpoint) = playing(arguments)?;
-    let service = &arguments.service;
+    let (mut config, viewpoint) = playing(arguments)?;
+    let (service, qlog) = (&arguments.service, &arguments.transport.qlog);
     if let Some(address) = arguments.web {
         let reference = arguments.reference.as_deref().map(TiledVideo::open).transpose()?;
-        return proxy::runtime(service.log_format)?.block_on(async {
+        return proxy::runtime(service.log_format)?.block_on(qlog.during(async |log| {
+            config.transport.log = log;
             keys::say(config.transport.common.as_ref().map(|common| &common.keys));
             let page = (address, arguments.json);
             page::run((config, viewpoint), reference, page, service.begin()?).await
-        });
+        }));
     }
     if let Some(keep) = &arguments.keep {
-        let kept = proxy::runtime(service.log_format)?.block_on(viewpoint.keep(&config, keep))?;
+        let kept = proxy::runtime(service.log_format)?.block_on(qlog.during(async |log| {
+            config.transport.log = log;
+            Ok(viewpoint.keep(&config, keep).await?)
+        }))?;
         output::line(&serde_json::to_string(&kept)?)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -328,12 +336,12 @@ fn play(arguments: &StreamPlayArguments) -> Result<ExitCode> {
         doing.at(share, text);
     };
     let named: Vec<String> = config.paths.iter().map(ToString::to_string).collect();
-    let viewing = viewpoint.view(&config, arguments.reference.as_deref(), &mut report);
-    let mut viewed = proxy::runtime(service.log_format)?.block_on(async {
+    let mut viewed = proxy::runtime(service.log_format)?.block_on(qlog.during(async |log| {
+        config.transport.log = log;
         keys::say(config.transport.common.as_ref().map(|common| &common.keys));
         let _shown = doing.show(service.begin()?, "stream play", named.into());
-        anyhow::Ok(viewing.await?)
-    })?;
+        Ok(viewpoint.view(&config, arguments.reference.as_deref(), &mut report).await?)
+    }))?;
     progress.end();
     if let Some(path) = &arguments.report {
         let mut info = machine::run_info(&output::command_line());
@@ -373,6 +381,7 @@ fn transport(arguments: &TransportArguments, keys: Option<Keys>, paths: &[&str])
         }
         name => name,
     };
+    arguments.qlog.check([&name])?;
     let mut config = TransportConfig::new(name);
     config.congestion.clone_from(&arguments.congestion);
     if let Some(keys) = keys {

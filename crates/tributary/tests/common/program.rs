@@ -20,15 +20,21 @@ impl Drop for Program {
 impl Program {
     /// Starts it and waits until it prints its address. Its log goes to the file, its status socket beside it.
     pub fn start(arguments: &[&str], log: &std::path::Path) -> Self {
+        let mut program = Self::start_json(arguments, log);
+        let address = program.listening.strip_prefix("listening on ").expect("it says where it listens");
+        program.listening = address.to_owned();
+        program
+    }
+
+    /// The same; `listening` is the line that it prints.
+    pub fn start_json(arguments: &[&str], log: &std::path::Path) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
         command.args(arguments).env_remove("RUST_LOG").stdout(Stdio::piped());
         command.env("TRIBUTARY_RUNTIME_DIR", log.parent().unwrap().join("status"));
         let mut child = command.stderr(std::fs::File::create(log).unwrap()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let listening =
-            line.trim().strip_prefix("listening on ").expect("it says where it listens").to_owned();
-        Self { child, listening }
+        Self { child, listening: line.trim().to_owned() }
     }
 
     pub fn signal(&self, name: &str) {

@@ -4,6 +4,7 @@ use super::super::proxy;
 use super::page;
 use crate::keys::{self, ClientKeys};
 use crate::paths;
+use crate::service::qlog::QlogArguments;
 use crate::service::{Doing, ServiceArguments};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -18,6 +19,7 @@ use tributary_dash::client::{
 use tributary_dash::controller::Token;
 use tributary_dash::tls::Trust;
 use tributary_dash::viewing::{EventLog, Viewing, ViewingConfig};
+use tributary_net::event_log;
 use tributary_net::transport::{Certificates, TransportConfig, TransportName};
 use tributary_net::{Common, Keys};
 use tributary_player::PlayState;
@@ -119,6 +121,8 @@ pub(crate) struct PlayArguments {
     #[arg(long, value_name = "FILE", requires = "web")]
     json_events: Option<PathBuf>,
     #[command(flatten)]
+    qlog: QlogArguments,
+    #[command(flatten)]
     service: ServiceArguments,
     /// Print the whole record as one JSON object; with --web, the page's URL in one
     #[arg(long)]
@@ -134,9 +138,14 @@ pub(super) fn check(arguments: &PlayArguments) -> Result<()> {
 
 fn config(arguments: &PlayArguments) -> Result<(ClientConfig, Option<Keys>)> {
     let keys = arguments.keys.load()?;
+    let transport = transport(arguments, keys.clone())?;
+    arguments.qlog.check(match &transport {
+        TransportChoice::One(one) => Some(&one.config.name),
+        TransportChoice::Engine(_) => None,
+    })?;
     let config = ClientConfig {
         url: arguments.url.clone(),
-        transport: transport(arguments, keys.clone())?,
+        transport,
         rule: arguments.rule.clone(),
         settings: Settings {
             capacity: Duration::from_secs(arguments.buffer),
@@ -150,7 +159,7 @@ fn config(arguments: &PlayArguments) -> Result<(ClientConfig, Option<Keys>)> {
 }
 
 pub(super) fn run(arguments: PlayArguments) -> Result<ExitCode> {
-    let (config, keys) = config(&arguments)?;
+    let (mut config, keys) = config(&arguments)?;
     if let Some(address) = arguments.web {
         return watch(&arguments, address, (config, keys));
     }
@@ -164,11 +173,12 @@ pub(super) fn run(arguments: PlayArguments) -> Result<ExitCode> {
         telling.tell(playback);
     };
     let service = &arguments.service;
-    let outcome = proxy::runtime(service.log_format)?.block_on(async {
+    let outcome = proxy::runtime(service.log_format)?.block_on(arguments.qlog.during(async |log| {
+        log_to(&mut config.transport, log);
         keys::say(keys.as_ref());
         let _shown = doing.show(service.begin()?, "dash play", arguments.url.clone().into());
-        anyhow::Ok(client::play(config, &mut watch).await?)
-    })?;
+        Ok(client::play(config, &mut watch).await?)
+    }))?;
     progress.end();
     // Bits that the paths could carry in the whole session.
     let seconds = outcome.qoe.seconds.len() as f64;
@@ -233,16 +243,24 @@ fn watch(
     address: SocketAddr,
     (config, keys): (ClientConfig, Option<Keys>),
 ) -> Result<ExitCode> {
-    let ClientConfig { url, transport, .. } = config;
+    let ClientConfig { url, mut transport, .. } = config;
     let file = arguments.json_events.as_deref();
     let log = EventLog::new(file)
         .with_context(|| format!("cannot create {}", file.unwrap_or(Path::new("")).display()))?;
     let service = &arguments.service;
-    proxy::runtime(service.log_format)?.block_on(async {
+    proxy::runtime(service.log_format)?.block_on(arguments.qlog.during(async |qlog| {
+        log_to(&mut transport, qlog);
         keys::say(keys.as_ref());
         let viewing = Viewing::new(ViewingConfig { url, transport }, log)?;
         page::run(viewing, (address, arguments.json), service.begin()?).await
-    })
+    }))
+}
+
+/// Writes the events of sessions to this log.
+fn log_to(transport: &mut TransportChoice, log: Option<event_log::EventLog>) {
+    if let TransportChoice::One(one) = transport {
+        one.config.log = log;
+    }
 }
 
 fn transport(arguments: &PlayArguments, keys: Option<Keys>) -> Result<TransportChoice> {

@@ -1,4 +1,4 @@
-//! A file with every event of a proxy's sessions: a line of JSON each, or qlog. Formats: `docs/guide/status.md`, [`qlog`].
+//! A file with every event of a program's sessions: a line of JSON each, or qlog. Formats: `docs/guide/status.md`, [`qlog`].
 
 mod qlog;
 
@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use thiserror::Error;
 use tokio::fs::File;
 use tokio::io::{AsyncWriteExt, BufWriter};
 use tokio::sync::Mutex;
@@ -14,7 +15,6 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
 
-use super::ProxyError;
 use crate::events::SessionEvent;
 use crate::session::Session;
 
@@ -42,8 +42,19 @@ pub enum EventLogForm {
     Qlog,
 }
 
+/// The event log cannot be written.
+#[derive(Debug, Error)]
+#[error("event log {}: {error}", path.display())]
+pub struct EventLogError {
+    /// The file.
+    pub path: PathBuf,
+    /// The system's reason.
+    pub error: std::io::Error,
+}
+
+/// A file to which the events of sessions are written. Clones write to the same file.
 #[derive(Clone, Debug)]
-pub(super) struct EventLog {
+pub struct EventLog {
     path: Arc<PathBuf>,
     /// `None` once it could not be written.
     file: Arc<Mutex<Option<BufWriter<File>>>>,
@@ -51,23 +62,36 @@ pub(super) struct EventLog {
     writers: Arc<StdMutex<JoinSet<()>>>,
     began: Instant,
     form: EventLogForm,
+    decisions: bool,
 }
 
 impl EventLog {
-    pub(super) async fn create(config: &EventLogConfig) -> Result<Self, ProxyError> {
+    /// Creates the file, in place of an existing one.
+    ///
+    /// Cancellation: when the future is dropped, the file may have been created.
+    ///
+    /// # Errors
+    /// [`EventLogError`].
+    pub async fn create(config: &EventLogConfig) -> Result<Self, EventLogError> {
         let file = File::create(&config.path).await;
-        let file = file.map_err(|error| ProxyError::EventLog { path: config.path.clone(), error })?;
+        let file = file.map_err(|error| EventLogError { path: config.path.clone(), error })?;
         let file = Arc::new(Mutex::new(Some(BufWriter::new(file))));
         let (path, began, form) = (Arc::new(config.path.clone()), Instant::now(), config.form);
-        let log = Self { path, file, writers: Arc::default(), began, form };
+        let (writers, decisions) = (Arc::default(), config.decisions);
+        let log = Self { path, file, writers, began, form, decisions };
         if form == EventLogForm::Qlog {
             log.put(qlog::head(&wall(SystemTime::now())), true).await;
         }
         Ok(log)
     }
 
+    /// Whether sessions have to tell their decisions about segments.
+    pub(crate) fn wants_decisions(&self) -> bool {
+        self.decisions
+    }
+
     /// Begins to write a session's events.
-    pub(super) fn follow(&self, session: &Session) {
+    pub(crate) fn follow(&self, session: &Session) {
         let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
         while writers.try_join_next().is_some() {}
         writers.spawn(self.clone().write(session.events()));
@@ -76,8 +100,10 @@ impl EventLog {
         }
     }
 
-    /// Waits until the last events of the sessions that have ended are written.
-    pub(super) async fn finish(&self) {
+    /// Waits until the last events of the sessions that have ended are written, 200 ms at most.
+    ///
+    /// Cancellation: the last events may be missing.
+    pub async fn finish(&self) {
         let writers = std::mem::take(&mut *self.writers.lock().unwrap_or_else(PoisonError::into_inner));
         let _ = tokio::time::timeout(LAST, writers.join_all()).await;
     }
