@@ -53,7 +53,7 @@ pub const MOST_CONNECTIONS: u32 = tributary_link::MAX_CONNECTIONS;
 pub const MOST_SUBFLOWS: u32 = tributary_link::MAX_SUBFLOWS;
 /// Version of the models. Increased with every change after which the same settings give a different run; the
 /// test of the golden hashes enforces this. Stores of finished runs compare it.
-pub const MODEL_VERSION: u32 = 20;
+pub const MODEL_VERSION: u32 = 21;
 /// The same without sessions, so that a change of the session leaves the runs of its rivals valid.
 const RIVALS_VERSION: u32 = 14;
 
