@@ -154,13 +154,13 @@ fn an_address_that_others_reach_needs_a_word() {
         metrics_remote,
     };
     for reached in ["0.0.0.0:9464", "192.0.2.1:9464", "[::]:9464"] {
-        let error = arguments(reached, false).bind().unwrap_err().to_string();
+        let error = arguments(reached, false).bind(&PassedSockets::default()).unwrap_err().to_string();
         assert!(error.contains("--metrics-remote"), "{error}");
         assert!(arguments(reached, true).check().is_ok());
     }
     assert!(arguments("[::ffff:127.0.0.1]:0", false).check().is_ok());
-    let first = arguments("127.0.0.1:0", false).bind().unwrap().expect("it listens");
-    let error = arguments(&first.address.to_string(), false).bind().unwrap_err();
+    let first = arguments("127.0.0.1:0", false).bind(&PassedSockets::default()).unwrap().expect("it listens");
+    let error = arguments(&first.address.to_string(), false).bind(&PassedSockets::default()).unwrap_err();
     let error = format!("{error:#}");
     assert!(
         error.contains(&first.address.to_string()) && error.contains("in use") && error.contains("free port"),
