@@ -1,4 +1,4 @@
-//! The Rust tools that tidy runs: formatting, lints, documentation. Their own output names file and line.
+//! The Rust tools that tidy runs: formatting, lock file of the fuzz targets, lints, documentation. Their own output names file and line.
 
 use std::path::Path;
 use std::process::Command;
@@ -24,6 +24,21 @@ pub const ALL: &[Tool] = &[
         compiles: false,
         way_out: "files are not formatted; run `cargo fmt --all`",
         arguments: &["fmt", "--all", "--check"],
+        environment: &[],
+    },
+    // A workspace of its own, which no other check builds.
+    Tool {
+        name: "fuzz-fmt",
+        compiles: false,
+        way_out: "files of fuzz/ are not formatted; run `cargo fmt --manifest-path fuzz/Cargo.toml`",
+        arguments: &["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"],
+        environment: &[],
+    },
+    Tool {
+        name: "fuzz-lock",
+        compiles: false,
+        way_out: "fuzz/Cargo.lock is out of date; run `cargo fetch --manifest-path fuzz/Cargo.toml` and commit it",
+        arguments: &["fetch", "--locked", "--quiet", "--manifest-path", "fuzz/Cargo.toml"],
         environment: &[],
     },
     Tool {
