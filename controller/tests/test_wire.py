@@ -1,6 +1,8 @@
 """Reading and writing OpenFlow messages."""
 
+import contextlib
 import random
+import struct
 
 import pytest
 
@@ -46,6 +48,35 @@ def test_no_change_of_a_recorded_message_raises_anything_but_malformed(recorded:
         except wire.MalformedMessage:
             refused += 1
     assert refused > 300
+
+
+def flow_statistics(*entries: bytes) -> bytes:
+    body = struct.pack("!HHI", 1, 0, 0) + b"".join(entries)
+    return struct.pack("!BBHI", wire.VERSION, 19, 8 + len(body), 1) + body
+
+
+def flow_entry(length: int, cookie: int, count: int, instructions: bytes = b"") -> bytes:
+    return struct.pack("!H22xQQQHH4x", length, cookie, 3, count, 1, 4) + instructions
+
+
+def test_flow_statistics_are_read_and_their_lengths_checked() -> None:
+    to_a_port = struct.pack("!HH4xHHIH6x", 4, 24, 0, 16, 1, 0xFFFF)
+    data = flow_statistics(flow_entry(56, 7, 1000), flow_entry(80, 8, 2**40, to_a_port))
+    assert wire.read(data) == wire.FlowStatistics((wire.FlowCounters(7, 1000), wire.FlowCounters(8, 2**40)))
+    assert wire.read(flow_statistics()) == wire.FlowStatistics(())
+    for length in (0, 1, 55, 57, 65535):
+        with pytest.raises(wire.MalformedMessage, match=f"an entry of {length} bytes"):
+            wire.read(flow_statistics(flow_entry(length, 7, 1000)))
+    with pytest.raises(wire.MalformedMessage):
+        wire.read(flow_statistics(flow_entry(56, 7, 1000)[:40]))
+
+
+def test_no_length_of_zero_keeps_the_reader_busy() -> None:
+    for kind in range(30):
+        for part in range(15):
+            data = struct.pack("!BBHIHHI", wire.VERSION, kind, 216, 1, part, 0, 0) + bytes(200)
+            with contextlib.suppress(wire.MalformedMessage):
+                wire.read(data)
 
 
 def test_other_versions_are_named() -> None:

@@ -4,6 +4,7 @@ Source: OpenFlow Switch Specification 1.3.5. Nothing here opens a connection or 
 """
 
 import logging
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,17 @@ LARGEST_PORT: int = of.OFPP_MAX
 NO_BUFFER: int = of.OFP_NO_BUFFER
 
 _DESCRIPTION: Any = ProtocolDesc(version=VERSION)
+
+# What os-ken reads here. With other messages, among them flow statistics, it does not end if a length within is zero.
+_READ = {
+    of.OFPT_ERROR,
+    of.OFPT_ECHO_REQUEST,
+    of.OFPT_ECHO_REPLY,
+    of.OFPT_FEATURES_REPLY,
+    of.OFPT_PACKET_IN,
+    of.OFPT_PORT_STATUS,
+}
+_READ_MULTIPART = {of.OFPMP_PORT_STATS, of.OFPMP_PORT_DESC}
 
 
 class MalformedMessage(Exception):
@@ -142,7 +154,12 @@ def read(buffer: bytes) -> Message:
         return Hello(version)
     if version != VERSION:
         raise MalformedMessage(f"message of version {version:#04x}; this controller speaks OpenFlow 1.3 (0x04) only")
+    multipart = int.from_bytes(buffer[8:10], "big") if kind == of.OFPT_MULTIPART_REPLY else None
     try:
+        if multipart == of.OFPMP_FLOW:
+            return _flow_statistics(buffer)
+        if kind not in _READ and multipart not in _READ_MULTIPART:
+            return Other(kind)
         message = ofproto_parser.msg(_DESCRIPTION, version, kind, length, xid, buffer)
         if message is None:
             raise ValueError("its fields do not fit its length")
@@ -168,12 +185,23 @@ def _plain(message: Any) -> Message:
         case parser.OFPPortStatsReply:
             body = message.body
             return PortStatistics(tuple(PortCounters(one.port_no, one.rx_packets, one.tx_packets) for one in body))
-        case parser.OFPFlowStatsReply:
-            return FlowStatistics(tuple(FlowCounters(one.cookie, one.byte_count) for one in message.body))
         case parser.OFPErrorMsg:
             return Refusal(message.xid, message.type, getattr(message, "code", 0))
         case _:
             return Other(message.msg_type)
+
+
+def _flow_statistics(buffer: bytes) -> FlowStatistics:
+    """Entries of OpenFlow §7.3.5.2: length, cookie, packets, bytes, and what nobody needs here."""
+    counters = []
+    at = of.OFP_MULTIPART_REPLY_SIZE
+    while at < len(buffer):
+        length, cookie, count = struct.unpack_from("!H22xQ8xQ", buffer, at)
+        if not of.OFP_FLOW_STATS_SIZE <= length <= len(buffer) - at:
+            raise ValueError(f"an entry of {length} bytes")
+        counters.append(FlowCounters(cookie, count))
+        at += length
+    return FlowStatistics(tuple(counters))
 
 
 def _port(port: Any) -> Port:
