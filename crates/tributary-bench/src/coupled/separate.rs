@@ -118,7 +118,7 @@ mod tests {
             let invalid = contender.transport == Transport::Mptcp && round == 2;
             Ok(if invalid { f64::NAN } else { share * (35.0 + f64::from(round)) })
         };
-        let all = measure(World::Emu, (4, &["lia", "wvegas"]), &mut |_| (), goodput).unwrap();
+        let all = measure(World::Emu, (6, &["lia", "wvegas"]), &mut |_| (), goodput).unwrap();
         let verdicts: Vec<_> =
             all.iter().map(|one| (one.contender.control, one.ratio.map(|ratio| ratio.verdict))).collect();
         let expected = [("reno", None), ("lia", Some(Verdict::Holds)), ("wvegas", Some(Verdict::Fails))];

@@ -20,8 +20,8 @@ fn measured(packets: u64, cpu_s: f64, peak_rss_kb: u64) -> Measured {
 }
 
 fn pair(flows: u32, our_cpu: f64, peak: u64) -> Row {
-    let ours = vec![measured(1_000_000, our_cpu, peak); 3];
-    let peers = vec![measured(1_000_000, 25.0, 10 * peak); 3];
+    let ours = vec![measured(1_000_000, our_cpu, peak); 5];
+    let peers = vec![measured(1_000_000, 25.0, 10 * peak); 5];
     row(cell(AIM_RATE, flows, 1_000), ours, peers)
 }
 
