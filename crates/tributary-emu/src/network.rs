@@ -9,12 +9,13 @@ use crate::namespace::Namespace;
 use crate::state::{LinkState, State};
 use crate::sys;
 use serde::Serialize;
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Command;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use thiserror::Error;
@@ -122,8 +123,16 @@ pub struct Network {
     orders: Sender<Order>,
     wake: OwnedFd,
     thread: Option<JoinHandle<()>>,
-    /// Ring drops counted before the last rewind.
-    old_ring_drops: AtomicU64,
+    dropped: Mutex<Dropped>,
+}
+
+/// Counters of dropped packets in the kernel's devices that say nothing about full rings.
+#[derive(Debug, Default)]
+struct Dropped {
+    /// Before the last rewind, and while interfaces were down: the kernel drops what is sent to one that goes down.
+    discounted: u64,
+    /// The counter of each interface that is down when it was taken down.
+    down: HashMap<(Side, usize), u64>,
 }
 
 impl Network {
@@ -175,7 +184,7 @@ impl Network {
             orders,
             wake,
             thread: Some(thread),
-            old_ring_drops: AtomicU64::new(0),
+            dropped: Mutex::default(),
         })
     }
 
@@ -213,7 +222,9 @@ impl Network {
     /// Restarts the scenario: time is zero, links are empty, the audit is reset. Gives every compared transport the
     /// same conditions.
     pub fn rewind(&self) -> Result<(), NetworkError> {
-        self.old_ring_drops.store(self.ring_drops()?, Ordering::Relaxed);
+        let mut dropped = self.dropped.lock().expect("no holder panics");
+        dropped.discounted = self.ring_drops(&dropped)?;
+        drop(dropped);
         self.ask(Order::Rewind)
     }
 
@@ -222,12 +233,24 @@ impl Network {
         let index = self.path_index(path)?;
         let change = || {
             let mut netlink = Netlink::open()?;
+            let before = ring_drops(&[path]);
             netlink.set_link(path, up, None)?;
-            if up { restore_addresses(&mut netlink, path, side, index) } else { Ok(()) }
+            if up {
+                restore_addresses(&mut netlink, path, side, index)?;
+            }
+            Ok(if up { ring_drops(&[path]) } else { before })
         };
         let doing = format!("setting the state of {path}");
         let namespace = if side == Side::Client { &self.client } else { &self.servers[index] };
-        namespace.run(change).map_err(system("entering a network namespace"))?.map_err(system(doing))
+        let changed = namespace.run(change).map_err(system("entering a network namespace"))?;
+        let count = changed.map_err(system(doing))?;
+        let mut dropped = self.dropped.lock().expect("no holder panics");
+        if !up {
+            dropped.down.entry((side, index)).or_insert(count);
+        } else if let Some(when_taken_down) = dropped.down.remove(&(side, index)) {
+            dropped.discounted += count.saturating_sub(when_taken_down);
+        }
+        Ok(())
     }
 
     /// Puts a change in place of the scenario on a path, in one direction or both, until the next change or rewind. Audit and
@@ -298,18 +321,26 @@ impl Network {
     /// The audit since the start or the last rewind.
     pub fn audit(&self) -> Result<Audit, NetworkError> {
         let report = self.report()?;
-        let ring_full = self.ring_drops()?.saturating_sub(self.old_ring_drops.load(Ordering::Relaxed));
+        let dropped = self.dropped.lock().expect("no holder panics");
+        let ring_full = self.ring_drops(&dropped)?.saturating_sub(dropped.discounted);
         Ok(Audit::new(&report.account, &report.log, &self.scenario, ring_full))
     }
 
-    fn ring_drops(&self) -> Result<u64, NetworkError> {
+    /// What the devices dropped so far; of those that are down until they were taken down.
+    fn ring_drops(&self, dropped: &Dropped) -> Result<u64, NetworkError> {
         let names = self.scenario.path_names();
+        let entering = || system("entering a network namespace");
         let mut sum = self.run(Side::Client, || ring_drops(&names))?;
         for (i, server) in self.servers.iter().enumerate() {
             // A namespace's table lists all its devices, so each namespace counts once.
             if !self.servers[..i].iter().any(|known| known.is_same(server)) {
-                sum += server.run(|| ring_drops(&names)).map_err(system("entering a network namespace"))?;
+                sum += server.run(|| ring_drops(&names)).map_err(entering())?;
             }
+        }
+        for ((side, index), when_taken_down) in &dropped.down {
+            let namespace = if *side == Side::Client { &self.client } else { &self.servers[*index] };
+            let now = namespace.run(|| ring_drops(&names[*index..=*index])).map_err(entering())?;
+            sum = sum.saturating_sub(now.saturating_sub(*when_taken_down));
         }
         Ok(sum)
     }

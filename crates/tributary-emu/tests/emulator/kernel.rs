@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tributary_emu::control::{Request, State};
 use tributary_emu::traffic::TcpFlow;
 use tributary_emu::{CommandOptions, Network, Side, VethNetwork, run_command};
@@ -192,6 +193,24 @@ pub fn an_unplugged_interface_comes_back() {
         let flow = TcpFlow { v6: true, port: 5000 + u16::from(up), ..TcpFlow::on_path(1) };
         assert_eq!(flow.connect(&network).is_ok(), up);
     }
+    // What the kernel drops because an interface goes down says nothing about the emulator.
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let socket = network.run(Side::Client, || UdpSocket::bind("0.0.0.0:0")).unwrap().unwrap();
+            while !done.load(Ordering::Relaxed) {
+                // Fails while the interface is down.
+                let _ = socket.send_to(&[0; 100], (Side::Server.address(1), 9));
+                // real time: packets come slowly enough for the emulator.
+                std::thread::sleep(Duration::from_micros(20));
+            }
+        });
+        for up in [false, true].repeat(30) {
+            network.set_link_state(Side::Client, "wigig", up).unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(network.audit().unwrap().ring_full, 0);
     let error = network.set_link_state(Side::Client, "lte", false).unwrap_err().to_string();
     assert!(error.contains("`lte`") && error.contains("wifi, wigig"), "{error}");
 }
