@@ -1,19 +1,19 @@
 //! The application of one end: what it writes, reads and abandons on each stream, with bytes of known value.
 //!
-//! Works on notices, as an application on sockets does: a stream that was blocked is tried again only when the session says so. Not
-//! here: what the operations mean for the network (`node`), and the rules (`rules`).
+//! Works on notices, as an application on sockets does: a stream that was blocked is tried again only when the session says so. It uses
+//! [`Streams`], so that the same application runs on sessions in virtual time and on real sockets. Not here: what the operations mean
+//! for the network (`node`), and the rules (`rules`, `watch`).
 
 use core::time::Duration;
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-use bytes::Bytes;
-use tributary_proto::flow::FlowConfig;
-use tributary_proto::wire::Ecn;
-use tributary_proto::{ReadError, Session, WriteError};
+use serde::{Deserialize, Serialize};
+use tributary_proto::{ReadError, WriteError};
 use tributary_types::{Instant, Rng, StreamId};
 
-use super::script::{Act, End, Name};
+use super::script::{Act, End, Name, Trial};
+use super::streams::Streams;
 use crate::transport::Notice;
 
 /// Most bytes in one write or read.
@@ -24,8 +24,9 @@ const PERIOD: usize = 131_071;
 const PACE: Duration = Duration::from_millis(20);
 
 /// How a direction of a stream ended for its reader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ended {
     /// With all its bytes.
     Whole,
     /// The writer abandoned it.
@@ -48,6 +49,46 @@ struct Pace {
     bytes: usize,
     next: Instant,
     until: Instant,
+}
+
+/// What the rules compare of one stream between its two ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LineState {
+    /// Its identifier in the session.
+    pub id: u32,
+    /// Carries datagrams.
+    pub is_flow: bool,
+    /// It exists at this end.
+    pub opened: bool,
+    /// Bytes that this end writes in all.
+    pub wanted: u64,
+    /// Bytes written.
+    pub written: u64,
+    /// A write found no room.
+    pub blocked: bool,
+    /// This end has written its last byte.
+    pub finished: bool,
+    /// This end has abandoned its direction.
+    pub aborted: bool,
+    /// Writes are refused for good.
+    pub refused: bool,
+    /// Bytes or datagrams read.
+    pub read: u64,
+    /// This end takes whatever comes.
+    pub reads: bool,
+    /// This end has stopped reading.
+    pub stopped: bool,
+    /// How the peer's direction ended.
+    pub ended: Option<Ended>,
+}
+
+impl LineState {
+    /// Neither direction has anything left to do at this end.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        let has_written = self.finished || self.aborted || self.refused;
+        has_written && (self.stopped || self.ended.is_some())
+    }
 }
 
 /// What one end does with one stream.
@@ -116,7 +157,7 @@ impl Line {
     }
 
     /// Whether the reader takes whatever comes.
-    pub fn reads(&self, now: Instant) -> bool {
+    fn reads(&self, now: Instant) -> bool {
         now >= self.stalled && self.pace.is_none() && !self.stop && self.ended.is_none()
     }
 
@@ -133,6 +174,25 @@ impl Line {
     /// The reader has nothing more to do.
     pub fn has_read(&self) -> bool {
         self.stopped || self.ended.is_some()
+    }
+
+    /// What the rules compare.
+    fn state(&self, now: Instant) -> LineState {
+        LineState {
+            id: self.name.id.0,
+            is_flow: self.name.is_flow,
+            opened: self.opened,
+            wanted: self.wanted(),
+            written: self.written,
+            blocked: self.blocked,
+            finished: self.finished,
+            aborted: self.aborted,
+            refused: self.refused,
+            read: self.read,
+            reads: self.reads(now),
+            stopped: self.stopped,
+            ended: self.ended,
+        }
     }
 
     /// A new session: everything is done again, except that what is over for the clock stays over.
@@ -154,13 +214,12 @@ impl Line {
     }
 }
 
-/// All streams of one end.
+/// The application of one end: all its streams.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub struct Lines {
     end: End,
-    pub all: Vec<Line>,
-    /// The first thing that a session must not do.
-    pub broken: Option<String>,
+    pub(super) all: Vec<Line>,
+    broken: Option<String>,
 }
 
 /// Bytes that `writer` writes on a stream from this offset on.
@@ -178,8 +237,29 @@ fn content(writer: End, id: StreamId, offset: u64, length: usize) -> &'static [u
 }
 
 impl Lines {
-    pub fn new(end: End, names: &[Name]) -> Self {
-        Self { end, all: names.iter().copied().map(Line::new).collect(), broken: None }
+    /// The application of this end of a trial, before any operation.
+    #[must_use]
+    pub fn new(trial: &Trial, end: End) -> Self {
+        Self { end, all: trial.names().into_iter().map(Line::new).collect(), broken: None }
+    }
+
+    /// What the rules compare of every stream, in the order in which both ends know them.
+    #[must_use]
+    pub fn states(&self, now: Instant) -> Vec<LineState> {
+        self.all.iter().map(|line| line.state(now)).collect()
+    }
+
+    /// The first thing that a session must not do.
+    #[must_use]
+    pub fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+
+    /// Every stream may have something to read or room to write: for sessions that wake their application without saying why.
+    pub fn wake(&mut self) {
+        for line in &mut self.all {
+            (line.readable, line.blocked) = (true, false);
+        }
     }
 
     fn line(&mut self, stream: u8) -> Option<&mut Line> {
@@ -242,12 +322,17 @@ impl Lines {
     }
 
     /// A new session has replaced the last one.
-    pub fn begin_again(&mut self) {
+    pub(super) fn begin_again(&mut self) {
         self.all.iter_mut().for_each(Line::begin_again);
     }
 
+    /// The peer has opened the stream or flow with this identifier.
+    pub fn opened(&mut self, id: StreamId) {
+        self.notice(Notice::Opened(id.0.into()));
+    }
+
     /// The session's notice of a stream.
-    pub fn notice(&mut self, notice: Notice) {
+    pub(crate) fn notice(&mut self, notice: Notice) {
         let (Notice::Opened(key) | Notice::Readable(key) | Notice::Writable(key)) = notice else { return };
         let Some(line) = self.all.iter_mut().find(|line| u64::from(line.name.id.0) == key) else {
             self.broken = Some(format!("stream {key} was opened by nobody"));
@@ -261,6 +346,7 @@ impl Lines {
     }
 
     /// When something is due that was not due now.
+    #[must_use]
     pub fn due(&self, now: Instant) -> Option<Instant> {
         let of = |line: &Line| {
             let pace = line.pace.map(|pace| pace.next.min(pace.until));
@@ -270,7 +356,7 @@ impl Lines {
     }
 
     /// Does what can be done now.
-    pub fn act(&mut self, now: Instant, session: &mut Session) {
+    pub fn act(&mut self, now: Instant, session: &mut impl Streams) {
         let (end, mut broken) = (self.end, self.broken.take());
         // In the order of their names, as both ends know them.
         let mut open = true;
@@ -278,12 +364,12 @@ impl Lines {
             open &= line.asked;
             if open {
                 let opened = match line.name.is_flow {
-                    true => session.open_flow(now, FlowConfig::default()),
+                    true => session.open_flow(now),
                     false => session.open_stream(line.priority),
                 };
-                line.opened = opened.is_ok();
+                line.opened = opened.is_some();
                 open = line.opened;
-                if let Some(id) = opened.ok().filter(|id| *id != line.name.id) {
+                if let Some(id) = opened.filter(|id| *id != line.name.id) {
                     broken.get_or_insert(format!("{} was opened as {id}", line.name.id));
                 }
             }
@@ -302,7 +388,7 @@ impl Lines {
 }
 
 impl Line {
-    fn send(&mut self, now: Instant, session: &mut Session, end: End) -> Result<(), String> {
+    fn send(&mut self, now: Instant, session: &mut impl Streams, end: End) -> Result<(), String> {
         if self.endless.is_some_and(|until| now >= until) {
             self.endless = None;
             self.target = self.written;
@@ -311,8 +397,7 @@ impl Line {
         while !self.blocked && !self.has_written() && (self.endless.is_some() || self.written < self.target) {
             let left = if self.endless.is_some() { u64::MAX } else { self.target - self.written };
             let length = left.min(CHUNK as u64) as usize;
-            let mut bytes = Bytes::from_static(content(end, self.name.id, self.written, length));
-            match session.write(self.name.id, &mut bytes) {
+            match session.write(self.name.id, content(end, self.name.id, self.written, length)) {
                 Ok(taken) => self.written += taken as u64,
                 Err(WriteError::Blocked) => self.blocked = true,
                 Err(WriteError::Closed) => return Ok(()),
@@ -322,7 +407,7 @@ impl Line {
         Ok(())
     }
 
-    fn send_datagrams(&mut self, now: Instant, session: &mut Session, end: End) -> Result<(), String> {
+    fn send_datagrams(&mut self, now: Instant, session: &mut impl Streams, end: End) -> Result<(), String> {
         while let Some(datagrams) = &mut self.datagrams
             && now >= datagrams.next
             && !self.aborted
@@ -330,8 +415,7 @@ impl Line {
         {
             let mut datagram = self.sent.to_be_bytes().to_vec();
             datagram.extend_from_slice(content(end, self.name.id, self.sent.into(), datagrams.size as usize));
-            // Refused once the peer receives no more; the queue drops what is too much.
-            let _ = session.send_datagram(now, self.name.id, &datagram, Ecn::NotCapable);
+            session.send_datagram(now, self.name.id, &datagram);
             self.sent += 1;
             datagrams.next += datagrams.every;
             datagrams.left -= 1;
@@ -344,7 +428,7 @@ impl Line {
     }
 
     /// Changes and ends directions.
-    fn end(&mut self, session: &mut Session) -> Result<(), String> {
+    fn end(&mut self, session: &mut impl Streams) -> Result<(), String> {
         let id = self.name.id;
         if std::mem::take(&mut self.changed) && !self.name.is_flow {
             session.set_priority(id, self.priority);
@@ -368,7 +452,7 @@ impl Line {
         Ok(())
     }
 
-    fn take(&mut self, now: Instant, session: &mut Session, end: End) -> Result<(), String> {
+    fn take(&mut self, now: Instant, session: &mut impl Streams, end: End) -> Result<(), String> {
         self.pace = self.pace.filter(|pace| now < pace.until);
         let mut most = usize::MAX;
         if let Some(pace) = &mut self.pace {
@@ -395,7 +479,7 @@ impl Line {
         Ok(())
     }
 
-    fn receive(&mut self, now: Instant, session: &mut Session, end: End) -> Result<(), String> {
+    fn receive(&mut self, now: Instant, session: &mut impl Streams, end: End) -> Result<(), String> {
         let mut some = Vec::new();
         while self.readable && now >= self.stalled && !self.has_read() {
             match session.recv_datagrams(self.name.id, 64, &mut some) {

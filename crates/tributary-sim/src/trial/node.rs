@@ -78,7 +78,7 @@ impl Node {
         Self {
             end,
             transport,
-            lines: Lines::new(end, &trial.names()),
+            lines: Lines::new(trial, end),
             paths: routes.iter().map(|_| Arriving::default()).collect(),
             routes,
             delayed: BTreeMap::new(),

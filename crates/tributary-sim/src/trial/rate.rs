@@ -7,14 +7,15 @@ use core::time::Duration;
 
 use tributary_types::Instant;
 
-use super::rules::{Fault, Rule, Rules};
+use super::fault::{Fault, Rule};
 use super::script::{Act, End, Operation, Trial};
+use super::watch::recovery;
 
 /// Bytes read at one end so far, every [`TICK`].
-pub(super) type Series = Vec<u64>;
+pub type Series = Vec<u64>;
 
 /// Interval of checks.
-pub(super) const TICK: Duration = Duration::from_millis(50);
+pub const TICK: Duration = Duration::from_millis(50);
 /// Length of a window, and the distance of two.
 const WINDOW: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_millis(500);
@@ -40,7 +41,7 @@ fn between(series: &Series, from: Instant, to: Instant) -> u64 {
 ///
 /// # Errors
 /// The first window in which less got through than over one path.
-pub(super) fn judge(
+pub fn judge(
     trial: &Trial,
     series: &[Series; 2],
     mut alone: impl FnMut(&Trial) -> Option<[Series; 2]>,
@@ -113,7 +114,7 @@ fn windows(trial: &Trial, operation: &Operation, reader: End) -> Vec<(usize, Ins
     while from + WINDOW <= operation.ends() {
         let to = from + WINDOW;
         let lives = |path: usize| {
-            let recovery = Rules::recovery(rtt(path));
+            let recovery = recovery(rtt(path));
             let warm = operation.begins() + WARM + rtt(path) * 10 <= from;
             warm && !trial.troubles(path).iter().any(|(begin, end)| *begin < to && from < *end + recovery)
         };

@@ -7,9 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tributary_proto::handshakes::CODE_GONE;
 use tributary_types::Instant;
 
+use super::fault::{Fault, Rule};
 use super::node::Node;
 use super::rate::{self, Series, TICK};
-use super::rules::{Fault, Rule, Rules, is_same_session, too_much};
+use super::rules::{CLOSING, DELIVERY, LINGERING, Rules, is_same_session, too_much, transfer};
 use super::script::{Act, End, Trial};
 use crate::host::Outbox;
 use crate::id::HostId;
@@ -19,12 +20,6 @@ use crate::world::World;
 
 /// Events of a trial at most, several times those of the largest.
 const BUDGET: u64 = 20_000_000;
-/// After the last fault everything arrives within this time and twice what the slowest path needs for all bytes.
-const DELIVERY: Duration = Duration::from_secs(30);
-/// A session that was closed is over at both ends within this time.
-const CLOSING: Duration = Duration::from_secs(20);
-/// TCP connections are over this long after their session.
-const LINGERING: Duration = Duration::from_secs(20);
 /// Time without anything to do, and events in it at most, per path: pings, their answers, acknowledgements.
 const IDLE: (Duration, u64) = (Duration::from_secs(20), 400);
 
@@ -232,7 +227,9 @@ impl<'a> Run<'a> {
 
     fn check(&mut self) -> Result<(), Fault> {
         for end in End::BOTH {
-            if let Some(text) = self.node(end).of_session(|session| too_much(self.trial, session)).flatten() {
+            let held = self.node(end).of_session(|session| session.stats());
+            let text = held.and_then(|held| too_much(self.trial, held.send_held, held.receive_held_most));
+            if let Some(text) = text {
                 return self.fault(Rule::Memory, format!("{end:?}: {text}"));
             }
             let Some(code) = self.node(end).transport.ended() else { continue };
@@ -278,7 +275,7 @@ impl<'a> Run<'a> {
         }
         self.nothing_is_left()?;
         self.outcome.events = self.world.events();
-        self.outcome.waited = self.rules.waited;
+        self.outcome.waited = self.rules.watch.waited();
         self.outcome.connections = self.rules.connections;
         Ok(self.outcome)
     }
@@ -290,8 +287,7 @@ impl<'a> Run<'a> {
             .map(|end| self.node(end).lines.all.iter().map(|line| line.wanted()).sum::<u64>())
             .iter()
             .sum();
-        let slowest = self.trial.paths.iter().map(|path| path.up_kbps.min(path.down_kbps)).min().unwrap_or(1);
-        let until = from + DELIVERY + Duration::from_millis(2 * bytes * 8 / slowest);
+        let until = from + DELIVERY + transfer(self.trial, bytes);
         while !self.is_complete() {
             if self.world.now() >= until {
                 return self.fault(Rule::Delivery, self.missing());

@@ -23,10 +23,11 @@ pub enum End {
 
 impl End {
     /// Both.
-    pub(super) const BOTH: [Self; 2] = [Self::Client, Self::Server];
+    pub const BOTH: [Self; 2] = [Self::Client, Self::Server];
 
     /// The other one.
-    pub(super) fn peer(self) -> Self {
+    #[must_use]
+    pub fn peer(self) -> Self {
         Self::BOTH[1 - self as usize]
     }
 }
@@ -200,7 +201,8 @@ pub(super) struct Name {
 
 impl Act {
     /// The path that it troubles or changes.
-    pub(super) fn path(&self) -> Option<u8> {
+    #[must_use]
+    pub fn path(&self) -> Option<u8> {
         self.clone().path_mut().copied()
     }
 
@@ -255,12 +257,14 @@ impl Act {
 
 impl Operation {
     /// When it begins.
-    pub(super) fn begins(&self) -> Instant {
+    #[must_use]
+    pub fn begins(&self) -> Instant {
         Instant::from_millis(self.at_ms)
     }
 
     /// When it is over.
-    pub(super) fn ends(&self) -> Instant {
+    #[must_use]
+    pub fn ends(&self) -> Instant {
         self.begins() + self.act.lasts()
     }
 }
@@ -331,16 +335,21 @@ impl Trial {
         self.session().session.check().map_err(|error| TrialError::Session(error.to_string()))
     }
 
-    /// Settings of both ends.
-    pub(super) fn session(&self) -> SessionConfig {
-        let session = Config {
+    /// Settings of the session itself.
+    #[must_use]
+    pub fn config(&self) -> Config {
+        Config {
             scheduler: self.scheduler.clone(),
             receive_credit: self.receive_credit,
             send_buffer: usize::try_from(self.send_buffer).unwrap_or(usize::MAX),
             ..Config::default()
-        };
+        }
+    }
+
+    /// Settings of both ends.
+    pub(super) fn session(&self) -> SessionConfig {
         SessionConfig {
-            session,
+            session: self.config(),
             congestion: self.congestion.clone(),
             tls: self.tls,
             early: self.early,
@@ -350,7 +359,8 @@ impl Trial {
     }
 
     /// When the last operation is over.
-    pub(super) fn ends(&self) -> Instant {
+    #[must_use]
+    pub fn ends(&self) -> Instant {
         self.operations.iter().map(Operation::ends).max().unwrap_or(Instant::ZERO)
     }
 
@@ -414,8 +424,9 @@ impl Trial {
         names
     }
 
-    /// A path's link to one end.
-    pub(super) fn link(&self, path: usize, to: End) -> LinkConfig {
+    /// A path's link to one end. Operations that lose packets are not in it.
+    #[must_use]
+    pub fn link(&self, path: usize, to: End) -> LinkConfig {
         let (spec, label) = (&self.paths[path], format!("{path} {to:?}"));
         let kbps = if to == End::Server { spec.up_kbps } else { spec.down_kbps };
         let one_way = Duration::from_micros(spec.rtt_ms * 500);

@@ -1,7 +1,7 @@
 //! Makes a trial that breaks a rule shorter: leaves out operations and paths and simplifies what is left, as long as the same rule
 //! is broken.
 
-use super::rules::{Fault, Rule};
+use super::fault::{Fault, Rule};
 use super::script::{Act, Trial};
 
 /// Runs for one trial at most.
