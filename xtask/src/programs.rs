@@ -24,8 +24,12 @@ const COMPUTING: [(&str, &str); 7] = [
 ];
 
 /// Programs that judge an emulated network's or a recording's truth in real time.
-const MEASURING: [(&str, &str); 3] =
-    [("tributary-emu", "emulator"), ("tributary-lab", "record"), ("tributary-lab", "tunnel")];
+const MEASURING: [(&str, &str); 4] = [
+    ("tributary-emu", "emulator"),
+    ("tributary-lab", "record"),
+    ("tributary-lab", "trial"),
+    ("tributary-lab", "tunnel"),
+];
 
 /// Begins an argument with a command that runs beside the programs.
 const BESIDE: &str = "--beside=";

@@ -10,7 +10,8 @@ mod inner;
 mod input;
 mod messages;
 mod server;
-mod usage;
+pub mod trial;
+pub(crate) mod usage;
 mod windows;
 
 use crate::messages::{MessageFlow, MessageRecord};
@@ -86,6 +87,8 @@ pub enum Role {
         /// The workload to request.
         workload: Workload,
     },
+    /// One end of a trial.
+    Trial(Box<trial::TrialEnd>),
 }
 
 /// A reply of an endpoint.
@@ -100,6 +103,8 @@ pub enum Reply {
     Measured(Box<ClientReport>),
     /// The server's report when it ends.
     Served(ServerReport),
+    /// One end of a trial at a moment.
+    Trial(Box<trial::Seen>),
 }
 
 /// Report of the client.
@@ -225,6 +230,7 @@ pub fn run() -> bool {
             match task.role.clone() {
                 Role::Server { addresses, video } => server::run(&task, &addresses, video).await,
                 Role::Client { paths, workload } => client::run(&task, &paths, &workload).await,
+                Role::Trial(end) => trial::run(&task, &end).await,
             }
         })
     })

@@ -34,6 +34,7 @@ pub mod store;
 pub mod summary;
 pub mod sweep;
 pub mod transport;
+pub mod trial;
 pub mod tunnel;
 pub mod workload;
 

@@ -181,6 +181,13 @@ impl Process {
         (told.elapsed().min(most), code)
     }
 
+    /// Ends it at once, as a crash does.
+    pub fn kill(&mut self) {
+        // Both fail when it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     /// Waits at most this time for the process to end by itself, and returns its exit code. `None`: it is still
     /// running, or a signal ended it.
     pub fn wait(&mut self, most: Duration) -> Option<i32> {
@@ -204,9 +211,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.terminate(END);
-        // Both fail when it has ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
     }
 }
 

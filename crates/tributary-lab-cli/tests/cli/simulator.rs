@@ -198,6 +198,12 @@ fn a_soak_counts_its_trials_and_what_they_break() {
     let soaked = json(&["soak", "--seeds", "20", "--json"]);
     assert_eq!((&soaked["trials"], &soaked["broken"]), (&20.into(), &serde_json::json!([])));
     refused(&["soak", "--trial", "none.toml"], &["cannot read none.toml"]);
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/late.toml");
+    assert_eq!(json(&["soak", "--trial", file, "--json"])["fault"], serde_json::Value::Null);
+    refused(
+        &["soak", "--world", "emu", "--trial", file],
+        &["late.toml: operation 2, `reorder`", "--world sim"],
+    );
     let cases = json(&["soak", "--cases", "--json"]);
     let cases = cases["cases"].as_array().unwrap();
     assert!(cases.iter().all(|case| case["took_s"].as_f64() <= case["limit_s"].as_f64()), "{cases:#?}");
