@@ -1,4 +1,4 @@
-//! A file with every event of a program's sessions: a line of JSON each, or qlog. Formats: `docs/guide/status.md`, [`qlog`].
+//! A file with every event of a program's sessions: a line of JSON each, or qlog. Formats: `docs/guide/status.md`, the module `qlog`.
 
 mod qlog;
 
