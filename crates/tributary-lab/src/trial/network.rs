@@ -218,7 +218,7 @@ mod tests {
         let operation = |at: u64, rest: &str| format!("[[operations]]\nat-ms = {at}\n{rest}\nfor-ms = 100\n");
         let text = format!(
             "seed = 1\nscheduler = \"fbdt\"\ncongestion = \"cubic\"\ntls = false\nearly = false\n\
-             receive-credit = 100000\nsend-buffer = 100000\n{path}loss-ppm = 100000\n{path}{}{}{}{}",
+             receive-credit = 1000000\nsend-buffer = 1000000\n{path}loss-ppm = 100000\n{path}{}{}{}{}",
             operation(100, "act = \"loss\"\npath = 0\nper-mille = 500"),
             operation(150, "act = \"dead\"\npath = 0\nway = \"up\""),
             operation(100, "act = \"absent\"\npath = 1\nboth-told = false"),

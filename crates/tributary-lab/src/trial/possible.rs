@@ -52,6 +52,7 @@ pub fn draw(seed: u64) -> Trial {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tributary_sim::trial::Operation;
 
     #[test]
     fn what_is_drawn_can_be_done_and_what_cannot_is_named() {
@@ -65,10 +66,9 @@ mod tests {
             assert_eq!(check(&all).is_err(), all.operations.len() > drawn.operations.len());
         }
         assert!(kept > 5 * left_out && left_out > 50, "{kept} kept, {left_out} left out");
-        let text = "\n[[operations]]\nat-ms = 0\nact = \"duplicate\"\npath = 0\nper-mille = 1\nfor-ms = 1\n";
-        let mut trial = draw(0);
-        trial.operations.clear();
-        let error = check(&Trial::parse(&(trial.text() + text)).unwrap()).unwrap_err().to_string();
+        let duplicate = Act::Duplicate { path: 0, per_mille: 1, for_ms: 1 };
+        let trial = Trial { operations: vec![Operation { at_ms: 0, act: duplicate }], ..draw(0) };
+        let error = check(&trial).unwrap_err().to_string();
         assert!(error.starts_with("operation 1, `duplicate`: ") && error.contains("--world sim"), "{error}");
     }
 }

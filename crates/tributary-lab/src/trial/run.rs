@@ -135,6 +135,9 @@ impl<'a> Run<'a> {
             };
             judge(self.known, &self.read, alone).map_err(Stop::Fault)?;
             self.uncompared = uncompared;
+            // Nobody looked during the comparison.
+            self.watch.interrupt();
+            self.ticks = self.now().saturating_since(Instant::ZERO).div_duration_f64(TICK) as u64;
             self.settle()?;
         }
         let code = self.abandoned.unwrap_or(0);
@@ -189,7 +192,8 @@ impl<'a> Run<'a> {
     fn tick(&mut self) -> Result<(), Stop> {
         self.ticks += 1;
         let until = Instant::ZERO + TICK * u32::try_from(self.ticks).unwrap_or(u32::MAX);
-        while let Some((at, step)) = self.steps.pop_front_if(|(at, _)| *at <= until) {
+        while let Some(&(at, step)) = self.steps.front().filter(|(at, _)| *at <= until) {
+            self.steps.pop_front();
             self.sleep_until(at);
             self.step(at, step)?;
         }
