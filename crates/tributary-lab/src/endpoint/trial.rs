@@ -1,6 +1,6 @@
 //! One end of a trial on real sockets: connects or accepts sessions, and runs the application of the trial on each.
 //!
-//! The lab looks at both ends at short intervals ([`Order::Look`]) and judges what it sees. Not here: the application
+//! The lab looks at both ends at short intervals (`Order::Look`) and judges what it sees. Not here: the application
 //! ([`tributary_sim::trial::Lines`]), the network, and the rules.
 
 mod places;
