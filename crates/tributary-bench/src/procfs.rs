@@ -3,6 +3,7 @@
 use crate::{BenchError, failed};
 use core::fmt::Display;
 use rustix::param::clock_ticks_per_second;
+use tributary_lab::process;
 
 fn read(process: impl Display, file: &str) -> Result<String, BenchError> {
     let path = format!("/proc/{process}/{file}");
@@ -10,11 +11,8 @@ fn read(process: impl Display, file: &str) -> Result<String, BenchError> {
 }
 
 /// A field of a process's status such as `VmRSS:`, kB. The process is a number, or `self`.
-pub(crate) fn status_kb(process: impl Display, field: &str) -> Result<u64, BenchError> {
-    let text = read(process, "status")?;
-    let line = text.lines().find_map(|line| line.strip_prefix(field));
-    let value = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-    value.ok_or_else(|| failed("/proc", format!("no {field} has the process ended?")))
+pub(crate) fn status_kb(id: impl Display, field: &str) -> Result<u64, BenchError> {
+    process::status_kb(id, field).map_err(|error| failed("/proc", error))
 }
 
 /// A process with its parent and its processor time.

@@ -20,6 +20,17 @@ const LOOK: Duration = Duration::from_millis(2);
 /// Time that a dropped process has to end after SIGTERM, for example to remove its socket, before it is killed.
 const END: Duration = Duration::from_secs(1);
 
+/// A field of a process's status such as `VmRSS:`, kB. The process is a number, or `self`.
+///
+/// # Errors
+/// The process has ended, or there is no such field.
+pub fn status_kb(process: impl Display, field: &str) -> io::Result<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(field));
+    let value = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    value.ok_or_else(|| io::Error::other(format!("no {field} has the process ended?")))
+}
+
 /// File name of the product's program.
 const PRODUCT: &str = "tributary";
 /// How the product's program is built, in the directory where this one is.

@@ -23,8 +23,8 @@ use run::{Run, Stop};
 /// timers share the processors with other trials, and acknowledgements are delayed by up to 40 ms.
 pub const REAL_TIME: Duration = Duration::from_secs(1);
 /// What a process may take beside what it held when it was ready and twice the bytes that its session may hold: buffers of subflows,
-/// of reads and of TLS, the records of the allocator, and the program's pages that are loaded when they are first used. In the
-/// trials of 360 seeds it was 6 MB in the middle and 11 MB at most.
+/// of reads and of TLS, the records of the allocator, and the program's pages that are loaded when they are first used. In
+/// sixty trials it was 8 MB at most (docs/guide/faults.md).
 pub const MEMORY: u64 = 16 << 20;
 
 /// Limits of the rules that are not the trial's own.

@@ -40,6 +40,7 @@ pub use event::{Event, Transmit};
 pub use receive::blocks_for;
 pub use session::{
     AMPLE, CODE_IDLE, Demand, GATHER_BELOW, LEAST_SEND, LEAST_WINDOW, Memory, OpenError, OpenStreamError,
-    PART, ProtocolError, ReadError, Session, SessionStats, Side, StreamCounts, UnknownPath, WriteError,
+    PART, ProtocolError, ReadError, Session, SessionStats, Side, StreamCounts, UNPROVEN_PART, UnknownPath,
+    WriteError,
 };
 pub use subflow::{SubflowInfo, SubflowStats};

@@ -34,6 +34,7 @@ use crate::send::{SendBuffer, SendStream};
 use crate::subflow::{Subflow, SubflowInfo, SubflowStats};
 use crate::wire::{DeclaredLimits, FIRST_FLOW, MAX_ACK_SUBFLOWS};
 pub use application::{GATHER_BELOW, OpenStreamError, ReadError, WriteError};
+pub use credit::UNPROVEN_PART;
 pub use error::{OpenError, ProtocolError};
 pub use input::PART;
 pub use memory::{AMPLE, Demand, LEAST_SEND, LEAST_WINDOW, Memory};

@@ -34,8 +34,8 @@ const SLOW_LINKS: Duration = LATE_FLOOR;
 /// They are slow when this has been so for this long: not while a connection begins or a radio fades.
 const SLOW_SINCE: Duration = Duration::from_secs(2);
 /// On them only the first unacknowledged segment of a silent subflow is copied at once, the others when they are older than this: a
-/// connection that waits for a retransmission timeout after a loss is silent too. Those of a subflow that is not silent but holds
-/// up delivery must also be older than its round trip by a quarter: it repairs a burst of losses in one or two.
+/// connection that waits for a retransmission timeout after a loss is silent too. A subflow that is not silent may hold up delivery,
+/// because TCP repairs many losses there. Its segments are copied at this age, or at 1¼ of its round trips if that is longer.
 const SLOW_AGE: Duration = Duration::from_secs(1);
 /// Segments that are searched for late ones, from the first unacknowledged one on.
 const LATE_SEARCH_SEGMENTS: u64 = 512;

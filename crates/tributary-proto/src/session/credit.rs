@@ -37,6 +37,8 @@ const RESERVE_PART: u64 = 16;
 /// a proxy. With a small session window it is four times that window.
 const PROVEN: u64 = 16 << 20;
 const PROVEN_WINDOWS: u64 = 4;
+/// A stream that is not proven gets at most this part of the spare credit.
+pub const UNPROVEN_PART: u64 = 4;
 /// A reader that leaves bytes in order unread for this time has stopped.
 const STOPPED: Duration = Duration::from_secs(1);
 /// Initial credit of a stream: this part of the session credit, and its largest value.
@@ -126,7 +128,7 @@ impl Session {
             spare / 2
         } else {
             let part = (spare << 10) / window.max(1);
-            ((spare / 4 * part * part) >> 20).max(spare / 16)
+            ((spare / UNPROVEN_PART * part * part) >> 20).max(spare / 16)
         };
         share.max(least)
     }

@@ -5,6 +5,7 @@
 
 use core::time::Duration;
 
+use tributary_proto::UNPROVEN_PART;
 use tributary_types::Instant;
 
 use super::fault::{Fault, Rule};
@@ -27,8 +28,6 @@ const CAPACITY: f64 = 0.85;
 /// until another path has carried it (the constant part of the liveness rule's T), and they count in the next window: a fifth.
 /// A tenth more, because two runs of TCP have their losses at different times.
 const MARGIN: f64 = 0.7;
-/// The part of the session's credit that a stream may have until a lot of it was read (`session/credit.rs` of `tributary-proto`).
-const SHARE: u64 = 4;
 
 /// Bytes between two times.
 fn between(series: &Series, from: Instant, to: Instant) -> u64 {
@@ -72,9 +71,9 @@ pub fn judge(
     Ok(())
 }
 
-/// Bytes of one stream that may be under way.
+/// Bytes of one stream that may be under way: until a lot of it was read it has a part of the session's credit.
 fn buffer(trial: &Trial) -> u64 {
-    trial.send_buffer.min(trial.receive_credit / SHARE)
+    trial.send_buffer.min(trial.receive_credit / UNPROVEN_PART)
 }
 
 /// What all paths together carry in the longest round trip with full queues (RFC 6182 §5.3). With less under way, what a slower path

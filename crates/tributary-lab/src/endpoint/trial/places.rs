@@ -1,5 +1,6 @@
 //! What this process occupies: memory, descriptors and tasks.
 
+use crate::process;
 use serde::{Deserialize, Serialize};
 
 /// What a process occupies.
@@ -16,9 +17,7 @@ pub struct Places {
 impl Places {
     /// Of this process. What procfs does not tell is zero.
     pub(super) fn now() -> Self {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next());
-        let kilobytes: u64 = most.and_then(|number| number.parse().ok()).unwrap_or(0);
+        let kilobytes = process::status_kb("self", "VmHWM:").unwrap_or(0);
         // The reading of the directory has a descriptor of its own.
         let descriptors = std::fs::read_dir("/proc/self/fd").map_or(0, |all| all.count().saturating_sub(1));
         let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
