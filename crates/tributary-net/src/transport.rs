@@ -14,6 +14,8 @@
 
 mod builder;
 mod closed;
+mod config;
+mod error;
 mod kernel;
 mod pace;
 #[cfg(feature = "quic")]
@@ -22,261 +24,32 @@ mod socket;
 mod stats;
 mod stream;
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use thiserror::Error;
 pub use tributary_proto::transport::{SESSION_DEFAULT, TransportName, UnknownName};
 
 use crate::clients::{Clients, Throttle};
-use crate::config::{Common, ConnectConfig, Limits, ListenConfig, Local, PathConfig, PathError};
-use crate::error::{ConnectError, ListenError, SessionClosed, explained};
+use crate::config::{ConnectConfig, ListenConfig, Local, PathConfig};
+use crate::error::ConnectError;
 use crate::event_log::EventLog;
 use crate::flow::{Flow, FlowConfig};
 use crate::follow;
 use crate::handshake::HandshakeError;
-use crate::hello::{HelloError, Refusal};
 use crate::identity::PublicKey;
 use crate::listener::Listener;
-use crate::passed::{PassedSockets, Port};
 use crate::session::Session;
-use crate::sockopt::CongestionError;
 pub use crate::stream::Arrivals;
 pub use builder::{ClientBuilder, ServerBuilder};
 pub use closed::ConnectionClosed;
+pub use config::{Certificates, Sockets, TransportConfig};
+pub use error::TransportError;
+use error::{bound_to, system};
 pub use kernel::SOCKET_UNSENT;
 #[cfg(feature = "quic")]
 pub use quic::Handshake;
 pub use stats::{PathStats, TransportStats};
 pub use stream::{RecvHalf, SendHalf, Sent, TransportStream};
-
-/// Settings of one end of a transport. Both ends need the same name, and the same key or matching certificates.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct TransportConfig {
-    /// Which transport.
-    pub name: TransportName,
-    /// The pre-shared key and a session's settings. Sessions need them; QUIC uses only the key; tcp and mptcp ignore
-    /// them.
-    pub common: Option<Common>,
-    /// TLS settings of QUIC with certificates instead of a key, as HTTP/3 uses it.
-    pub certificates: Option<Certificates>,
-    /// Congestion control of every socket of this end; `None` leaves the default.
-    pub congestion: Option<String>,
-    /// Saves one round trip, but the peer may process the data of that time twice (replay), so use it only for
-    /// idempotent requests. Client: a session's first writes are sent right after its hello; streams of `quic` with
-    /// certificates can be used before the handshake is over if there is a ticket of an earlier connection. Server:
-    /// such a connection of `quic` is accepted with its client's first packets. See [`Handshake`].
-    pub early: bool,
-    /// Client: time for the first path to come up.
-    pub timeout: Duration,
-    /// Limits of a server.
-    pub limits: Limits,
-    /// Buffers of the kernel's sockets, of `tcp` and `mptcp`.
-    pub sockets: Sockets,
-    /// Server: sockets that are used instead of new ones for the addresses that they listen on.
-    pub passed: PassedSockets,
-    /// Where the events of sessions are written; other transports have none.
-    pub log: Option<EventLog>,
-}
-
-/// Buffers of kernel sockets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Sockets {
-    /// A socket accepts more data only while fewer bytes than this are unsent (`TCP_NOTSENT_LOWAT`), so that a sender
-    /// can still replace data. `None` keeps the kernel's default.
-    pub unsent: Option<u32>,
-    /// Receive buffer in bytes (`SO_RCVBUF`); `None` lets the kernel tune it.
-    pub receive_buffer: Option<usize>,
-}
-
-impl Default for Sockets {
-    fn default() -> Self {
-        Self { unsent: Some(SOCKET_UNSENT), receive_buffer: None }
-    }
-}
-
-/// Ordinary TLS settings, with the application's protocol (ALPN) in them.
-#[derive(Clone, Debug, Default)]
-pub struct Certificates {
-    /// Client: trusted certificates.
-    pub client: Option<Arc<rustls::ClientConfig>>,
-    /// Client: the name the server's certificate must have.
-    pub server_name: String,
-    /// Server: its certificate and key.
-    pub server: Option<Arc<rustls::ServerConfig>>,
-}
-
-impl TransportConfig {
-    /// The defaults for the transport of this name.
-    #[must_use]
-    pub fn new(name: TransportName) -> Self {
-        Self {
-            name,
-            common: None,
-            certificates: None,
-            congestion: None,
-            early: false,
-            timeout: Duration::from_secs(10),
-            limits: Limits::default(),
-            sockets: Sockets::default(),
-            passed: PassedSockets::default(),
-            log: None,
-        }
-    }
-
-    /// The same with a pre-shared key and the settings of a session.
-    #[must_use]
-    pub fn with_common(mut self, common: Common) -> Self {
-        self.common = Some(common);
-        self
-    }
-
-    /// Where a server with this configuration listens at these addresses: a session over QUIC on UDP too.
-    #[must_use]
-    pub fn ports(&self, addresses: &[SocketAddr]) -> Vec<Port> {
-        let is_session = matches!(self.name, TransportName::Session { .. });
-        let quic = is_session && self.common.as_ref().is_some_and(|common| common.quic);
-        let udp = addresses.iter().copied().filter(|_| quic).map(Port::Udp);
-        addresses.iter().map(|address| self.port(*address)).chain(udp).collect()
-    }
-
-    fn port(&self, address: SocketAddr) -> Port {
-        match self.name {
-            TransportName::Session { .. } | TransportName::Tcp(_) => Port::Tcp(address),
-            TransportName::Mptcp { .. } => Port::Mptcp(address),
-            TransportName::Quic(_) | TransportName::Mpquic => Port::Udp(address),
-        }
-    }
-
-    /// Settings of a session of this end.
-    fn session(&self, scheduler: &str) -> Result<Common, TransportError> {
-        let mut common = self.common.clone().ok_or(TransportError::NoKey("session"))?;
-        scheduler.clone_into(&mut common.session.scheduler);
-        if self.congestion.is_some() {
-            common.congestion.clone_from(&self.congestion);
-        }
-        common.session.telemetry |= self.log.as_ref().is_some_and(EventLog::wants_decisions);
-        Ok(common)
-    }
-}
-
-/// Why a transport cannot be used.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum TransportError {
-    /// The transport begins on one path, but several or none were given.
-    #[error(
-        "`{name}` begins on one path, {paths} were given; name it as {name}:PATH, or leave the others out{}",
-        if *name == "mptcp" { " (the kernel's path manager adds them: ip mptcp endpoint)" } else { "" }
-    )]
-    Paths {
-        /// The transport.
-        name: &'static str,
-        /// Number of given paths.
-        paths: usize,
-    },
-    /// A path is metered, but the transport cannot leave a path unused.
-    #[error("`{0}` cannot leave a path unused until it is needed: `metered` is for sessions")]
-    Metered(&'static str),
-    /// A path has a cap, but the transport does not divide its data.
-    #[error("`{0}` cannot limit what a path carries: `cap` is for sessions")]
-    Capped(&'static str),
-    /// The path in the transport's name is not among the given paths.
-    #[error(transparent)]
-    Name(#[from] UnknownName),
-    /// A path that cannot be read.
-    #[error(transparent)]
-    Path(#[from] PathError),
-    /// No address to listen on.
-    #[error("no address to listen on")]
-    NoAddress,
-    /// A system call failed.
-    #[error("{doing}: {source}")]
-    System {
-        /// The operation.
-        doing: String,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// The kernel has no MPTCP.
-    #[error("this kernel has no MPTCP ({0}): build it with CONFIG_MPTCP and set net.mptcp.enabled=1")]
-    NoMptcp(io::Error),
-    /// The kernel schedules MPTCP itself.
-    #[error(
-        "the kernel schedules MPTCP itself: `{0}` cannot be chosen on real sockets; take mptcp or session"
-    )]
-    KernelScheduler(String),
-    /// The congestion control is not available.
-    #[error(transparent)]
-    Congestion(#[from] CongestionError),
-    /// The session did not come up.
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    /// Cannot listen for sessions.
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    /// The connection has ended.
-    #[error(transparent)]
-    Closed(#[from] ConnectionClosed),
-    /// A server cannot open a stream over kernel sockets.
-    #[error(
-        "only the client opens streams over tcp and mptcp, where each is a connection; take session or quic"
-    )]
-    ClientOpens,
-    /// No key given.
-    #[error("{0} needs keys; make one for each end with `tributary keygen`")]
-    NoKey(&'static str),
-    /// TLS cannot be set up.
-    #[error("TLS: {0}")]
-    Tls(String),
-    /// The peer does not have the key.
-    #[error("the peer does not know the key")]
-    WrongKey,
-    /// The peer's keys have another form, or it is not the expected server.
-    #[error(transparent)]
-    Hello(#[from] HelloError),
-    /// The server has proved its key but refuses the connection.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// The server does not have the expected key.
-    #[error(
-        "the server is not the expected one: it does not have the key {0}; if its operator has replaced the key, give the \
-         new one as --server-key"
-    )]
-    WrongServer(PublicKey),
-    /// A QUIC connection failed.
-    #[error("QUIC: {0}")]
-    Quic(String),
-    /// The transport carries no datagrams.
-    #[error("{0} carries no flows of datagrams: take session")]
-    NoFlows(&'static str),
-    /// It took longer than the time limit.
-    #[error("no answer within {0:?}")]
-    Timeout(Duration),
-    /// This program was built without QUIC.
-    #[error("this program was built without QUIC: build it with --features quic")]
-    NoQuic,
-}
-
-impl From<SessionClosed> for TransportError {
-    fn from(closed: SessionClosed) -> Self {
-        Self::Closed(closed.into())
-    }
-}
-
-/// A socket cannot have this address.
-fn bound_to(address: SocketAddr) -> impl FnOnce(io::Error) -> TransportError {
-    move |error| system(format!("binding to {address}"))(explained(error))
-}
-
-fn system(doing: impl Into<String>) -> impl FnOnce(io::Error) -> TransportError {
-    let doing = doing.into();
-    move |source| TransportError::System { doing, source }
-}
 
 /// A connected transport. Clones are handles to the same one.
 #[derive(Clone, Debug)]

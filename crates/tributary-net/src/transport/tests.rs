@@ -3,12 +3,16 @@
 #[cfg(feature = "quic")]
 mod keys;
 
+use std::io;
+use std::time::Duration;
+
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tributary_testing::{becomes, not_run, succeeds};
 
 use super::*;
 use crate::Key;
+use crate::config::Common;
 
 fn config(name: &str, key: u8) -> TransportConfig {
     TransportConfig::new(name.parse().unwrap()).with_common(Common::new(Key::from_bytes([key; 32])))
