@@ -312,12 +312,15 @@ impl Session {
         Ok(Stream::new(self.handle.clone(), id))
     }
 
-    /// The next flow of datagrams that the peer opened; `None` when the session has ended.
+    /// The next flow of datagrams that the peer opened.
     ///
     /// Cancellation: dropping the future loses no flow.
-    pub async fn accept_flow(&self) -> Option<Flow> {
-        let id = self.accepted(|state| state.incoming_flows.pop_front()).await.ok()?;
-        Some(Flow::new(self.handle.clone(), id))
+    ///
+    /// # Errors
+    /// [`SessionClosed`] says why there will be none.
+    pub async fn accept_flow(&self) -> Result<Flow, SessionClosed> {
+        let id = self.accepted(|state| state.incoming_flows.pop_front()).await?;
+        Ok(Flow::new(self.handle.clone(), id))
     }
 
     /// Waits for the next of what the peer opened, or the session's end.

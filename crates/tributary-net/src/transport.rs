@@ -196,20 +196,23 @@ impl Connection {
     /// # Errors
     /// [`TransportError::NoFlows`]; [`TransportError::Closed`].
     pub async fn open_flow(&self, config: FlowConfig) -> Result<Flow, TransportError> {
+        Ok(self.with_flows()?.open_flow(config).await?)
+    }
+
+    /// The next flow of datagrams that the peer opened. Only sessions have them. Cancellation: dropping the future loses no flow.
+    ///
+    /// # Errors
+    /// [`TransportError::NoFlows`]; [`TransportError::Closed`] says why there will be none.
+    pub async fn accept_flow(&self) -> Result<Flow, TransportError> {
+        Ok(self.with_flows()?.accept_flow().await?)
+    }
+
+    fn with_flows(&self) -> Result<&Session, TransportError> {
         match &self.kind {
-            Kind::Session(session) => Ok(session.open_flow(config).await?),
+            Kind::Session(session) => Ok(session),
             Kind::Kernel(_) => Err(TransportError::NoFlows("TCP")),
             #[cfg(feature = "quic")]
             Kind::Quic(_) | Kind::Mpquic(_) => Err(TransportError::NoFlows("QUIC")),
-        }
-    }
-
-    /// The next flow of datagrams that the peer opened; `None` when there will be none. Cancellation: dropping the future loses
-    /// no flow.
-    pub async fn accept_flow(&self) -> Option<Flow> {
-        match &self.kind {
-            Kind::Session(session) => session.accept_flow().await,
-            _ => None,
         }
     }
 

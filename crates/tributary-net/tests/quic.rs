@@ -41,7 +41,7 @@ async fn serve(session: Session) {
     let session = Arc::new(session);
     let of_flows = session.clone();
     tokio::spawn(async move {
-        while let Some(flow) = of_flows.accept_flow().await {
+        while let Ok(flow) = of_flows.accept_flow().await {
             tokio::spawn(async move {
                 while let Ok(Some(datagram)) = flow.recv_datagram().await {
                     let _ = flow.send_datagram(&datagram.bytes);

@@ -118,7 +118,7 @@ fn wanted(flows: &[MessageFlow], kind: Option<&u8>) -> Option<MessageFlow> {
 
 /// Server: the flows of a session.
 pub(super) async fn serve_flows(session: Session, flows: Arc<[MessageFlow]>) {
-    while let Some(flow) = session.accept_flow().await {
+    while let Ok(flow) = session.accept_flow().await {
         let flows = flows.clone();
         tokio::spawn(async move {
             let Ok(Some(first)) = flow.recv_datagram().await else { return };

@@ -237,7 +237,7 @@ async fn serve_session(
     loop {
         tokio::select! {
             flow = session.accept_flow() => {
-                let Some(flow) = flow else { break };
+                let Ok(flow) = flow else { break };
                 if connections.is_draining() {
                     flow.reset(CODE_ENDING);
                     continue;

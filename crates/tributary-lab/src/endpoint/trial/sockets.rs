@@ -52,7 +52,7 @@ impl Sockets {
         while let Poll::Ready(Ok(stream)) = pin!(self.session.accept_stream()).poll(cx) {
             opened(keep(&mut self.streams, stream));
         }
-        while let Poll::Ready(Some(flow)) = pin!(self.session.accept_flow()).poll(cx) {
+        while let Poll::Ready(Ok(flow)) = pin!(self.session.accept_flow()).poll(cx) {
             opened(flow.id());
             self.flows.insert(flow.id(), flow);
         }
