@@ -73,12 +73,12 @@ pub fn ip_packet(data: &[u8]) {
     let (mut reader, mut now) = (PacketReader::default(), Duration::ZERO);
     for (command, frame) in records(data) {
         now += Duration::from_secs(u64::from(command & 15));
-        if let Packet::Datagrams { ends, bytes, each } = reader.read(frame, now) {
+        if let Packet::Datagrams { ends, bytes, each, .. } = reader.read(frame, now) {
             assert!(each > 0 || bytes.is_empty(), "the datagrams have no end");
             let mut packet = Vec::new();
             if write_datagram(&mut packet, ends, bytes) {
                 let again = PacketReader::default().read(&packet, now)
-                    == Packet::Datagrams { ends, bytes, each: bytes.len() };
+                    == Packet::Datagrams { ends, bytes, each: bytes.len(), ecn: 0 };
                 assert!(again, "another datagram");
             }
         }

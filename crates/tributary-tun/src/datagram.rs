@@ -11,8 +11,8 @@ use etherparse::defrag::IpDefragBuf;
 use etherparse::icmpv4::DestUnreachableHeader;
 use etherparse::icmpv6::DestUnreachableCode;
 use etherparse::{
-    Icmpv4Type, Icmpv6Type, IpFragOffset, IpNumber, IpSlice, Ipv4Header, Ipv6ExtensionSlice, Ipv6Header,
-    PacketBuilder, UdpHeader, UdpSlice,
+    Icmpv4Type, Icmpv6Type, IpEcn, IpFragOffset, IpNumber, IpSlice, Ipv4Header, Ipv6ExtensionSlice,
+    Ipv6Header, PacketBuilder, UdpHeader, UdpSlice,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,6 +28,8 @@ const FRAGMENTS: Duration = Duration::from_secs(30);
 /// Bytes of the refused packet in an ICMP answer: both families allow this many in every answer.
 const QUOTE: usize = 512;
 const HOPS: u8 = 64;
+/// The bits of an ECN codepoint.
+const ECN: u8 = 3;
 /// Bytes of a UDP header, and where its checksum is.
 const UDP: usize = 8;
 const CHECKSUM_AT: usize = 6;
@@ -62,6 +64,8 @@ pub enum Packet<'a> {
         bytes: &'a [u8],
         /// Bytes of each datagram; zero for one empty datagram.
         each: usize,
+        /// ECN codepoint of all of them (RFC 3168 §5).
+        ecn: u8,
     },
     /// Another protocol: its sender may be told, with [`write_unreachable`].
     Other {
@@ -106,6 +110,7 @@ impl PacketReader {
         if !is_one_host(from) || !is_one_host(to) {
             return Packet::Nothing;
         }
+        let ecn = codepoint(&ip);
         let payload = ip.payload();
         let other = Packet::Other { protocol: payload.ip_number.0, to };
         match (payload.ip_number, payload.payload.first()) {
@@ -121,13 +126,13 @@ impl PacketReader {
             if !self.complete(&ip, now) {
                 return Packet::Nothing;
             }
-            return datagrams((from, to), &self.whole, (0, 0));
+            return datagrams((from, to), &self.whole, (0, 0), ecn);
         }
         let segment = match virtio[1] {
             GSO_UDP => u16::from_ne_bytes([virtio[4], virtio[5]]),
             _ => 0,
         };
-        datagrams((from, to), payload.payload, (virtio[0], segment))
+        datagrams((from, to), payload.payload, (virtio[0], segment), ecn)
     }
 
     /// Adds a fragment. Whether its datagram is complete in `whole` now.
@@ -173,8 +178,16 @@ fn fragment(ip: &IpSlice<'_>) -> Option<(u32, IpFragOffset, bool)> {
     }
 }
 
+/// ECN codepoint of a packet.
+fn codepoint(ip: &IpSlice<'_>) -> u8 {
+    match ip {
+        IpSlice::Ipv4(four) => four.header().ecn().value(),
+        IpSlice::Ipv6(six) => six.header().ecn().value(),
+    }
+}
+
 /// The datagrams of a UDP packet, with the flags of its virtio header and the payload of each segment of a super-frame.
-fn datagrams((from, to): (IpAddr, IpAddr), bytes: &[u8], (flags, segment): (u8, u16)) -> Packet<'_> {
+fn datagrams((from, to): (IpAddr, IpAddr), bytes: &[u8], (flags, segment): (u8, u16), ecn: u8) -> Packet<'_> {
     let Ok(udp) = UdpSlice::from_slice(bytes) else { return Packet::Nothing };
     let is_checked = flags & (NEEDS_CHECKSUM | CHECKSUM_VALID) != 0;
     // Carried on, a damaged datagram would get a valid checksum.
@@ -187,7 +200,7 @@ fn datagrams((from, to): (IpAddr, IpAddr), bytes: &[u8], (flags, segment): (u8, 
     };
     let bytes = udp.payload();
     let each = if segment == 0 { bytes.len() } else { usize::from(segment) };
-    Packet::Datagrams { ends, bytes, each }
+    Packet::Datagrams { ends, bytes, each, ecn }
 }
 
 fn has_valid_checksum((from, to): (IpAddr, IpAddr), udp: &UdpSlice<'_>) -> bool {
@@ -207,17 +220,17 @@ fn is_one_host(address: IpAddr) -> bool {
     !address.is_unspecified() && !address.is_multicast() && address != IpAddr::V4(Ipv4Addr::BROADCAST)
 }
 
-/// Appends a virtio header and a packet with one datagram, as [`write_headers`].
+/// Appends a virtio header and a packet with one datagram that is not capable of ECN, as [`write_headers`].
 pub fn write_datagram(out: &mut Vec<u8>, ends: Ends, payload: &[u8]) -> bool {
-    let is_written = write_headers(out, ends, (payload.len(), payload.len()));
+    let is_written = write_headers(out, ends, (payload.len(), payload.len()), 0);
     out.extend_from_slice(payload);
     is_written
 }
 
 /// Appends a virtio header and the headers of a packet whose datagrams follow: `bytes` in all, `each` in each of them, but the last may
-/// have fewer. With several it is a super-frame, which the kernel cuts (Linux 6.2). It completes the checksums, too. `false`, and nothing
+/// have fewer; `ecn` is their codepoint. With several it is a super-frame, which the kernel cuts (Linux 6.2). It completes the checksums, too. `false`, and nothing
 /// useful appended, when the ends are of different families or the packet is too long for them.
-pub fn write_headers(out: &mut Vec<u8>, ends: Ends, (bytes, each): (usize, usize)) -> bool {
+pub fn write_headers(out: &mut Vec<u8>, ends: Ends, (bytes, each): (usize, usize), ecn: u8) -> bool {
     let Ok(length) = u16::try_from(UDP + bytes) else { return false };
     let begin = out.len();
     out.resize(begin + VIRTIO, 0);
@@ -225,6 +238,7 @@ pub fn write_headers(out: &mut Vec<u8>, ends: Ends, (bytes, each): (usize, usize
         (IpAddr::V4(from), IpAddr::V4(to)) => {
             let (from, to) = (from.octets(), to.octets());
             let Ok(mut header) = Ipv4Header::new(length, HOPS, IpNumber::UDP, from, to) else { return false };
+            header.ecn = IpEcn::try_new(ecn & ECN).unwrap_or_default();
             header.header_checksum = header.calc_header_checksum();
             out.extend_from_slice(&header.to_bytes());
             sum_of(&from) + sum_of(&to)
@@ -235,6 +249,7 @@ pub fn write_headers(out: &mut Vec<u8>, ends: Ends, (bytes, each): (usize, usize
                 payload_length: length,
                 next_header: IpNumber::UDP,
                 hop_limit: HOPS,
+                traffic_class: ecn & ECN,
                 source,
                 destination,
                 ..Ipv6Header::default()

@@ -3,7 +3,7 @@
 
 use crate::fd;
 use core::time::Duration;
-use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -92,6 +92,7 @@ impl<S: AsFd> UdpSocket<S> {
             begin: at * RECEIVE,
             length: meta.len,
             each: meta.stride,
+            ecn: meta.ecn.map_or(0, |ecn| ecn as u8),
         }));
         Ok(())
     }
@@ -127,12 +128,14 @@ impl<S: AsFd> UdpSocket<S> {
     }
 
     /// Sends datagrams without waiting: all have `each` bytes, but the last may have fewer. They have [`MOST_BYTES`] together at most.
+    /// `ecn` is their codepoint (RFC 3168 §5).
     ///
     /// # Errors
     /// The system's. Datagrams longer than the MTU, and interfaces without segmentation, are refused when there are several.
-    pub fn try_send(&self, destination: SocketAddr, contents: &[u8], each: usize) -> io::Result<()> {
+    pub fn try_send(&self, destination: SocketAddr, contents: &[u8], each: usize, ecn: u8) -> io::Result<()> {
         let segment_size = (each < contents.len()).then_some(each);
-        let transmit = Transmit { destination, ecn: None, contents, segment_size, src_ip: None };
+        let ecn = EcnCodepoint::from_bits(ecn);
+        let transmit = Transmit { destination, ecn, contents, segment_size, src_ip: None };
         self.state.try_send(UdpSockRef::from(&self.socket), &transmit)
     }
 
@@ -145,10 +148,10 @@ impl<S: AsFd> UdpSocket<S> {
     }
 
     fn send_patiently(&self, destination: SocketAddr, contents: &[u8], each: usize) -> io::Result<()> {
-        match self.try_send(destination, contents, each) {
+        match self.try_send(destination, contents, each, 0) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let _ = fd::wait_writable(self.socket.as_fd(), PATIENCE);
-                self.try_send(destination, contents, each)
+                self.try_send(destination, contents, each, 0)
             }
             other => other,
         }
@@ -174,6 +177,7 @@ struct Message {
     begin: usize,
     length: usize,
     each: usize,
+    ecn: u8,
 }
 
 impl Message {
@@ -207,11 +211,12 @@ impl ReceiveBatch {
     /// System-level messages of one call; each may hold many datagrams.
     const BUFFERS: usize = 8;
 
-    /// Runs of datagrams from one sender, in the order of their arrival.
-    pub fn runs(&self) -> impl Iterator<Item = (SocketAddr, impl Iterator<Item = &[u8]> + Clone)> {
+    /// Runs of datagrams from one sender, in the order of their arrival, each with its ECN codepoint.
+    pub fn runs(&self) -> impl Iterator<Item = (SocketAddr, impl Iterator<Item = (&[u8], u8)> + Clone)> {
         self.messages.chunk_by(|a, b| a.from == b.from).map(|run| {
-            let datagrams = run.iter().flat_map(|message| message.datagrams());
-            (run[0].from, datagrams.map(|range| &self.buffers[range]))
+            let datagrams =
+                run.iter().flat_map(|message| message.datagrams().map(|range| (range, message.ecn)));
+            (run[0].from, datagrams.map(|(range, ecn)| (&self.buffers[range], ecn)))
         })
     }
 }
@@ -382,16 +387,38 @@ mod tests {
             (&other, &[], 0),
             (&here, &[3; 9], 9),
         ] {
-            socket.try_send(to, contents, each).expect("the loopback interface works");
+            socket.try_send(to, contents, each, 0).expect("the loopback interface works");
         }
         let mut batch = ReceiveBatch::default();
         there.fill(&mut batch).expect("all have arrived");
-        let runs: Vec<(SocketAddr, Vec<usize>)> =
-            batch.runs().map(|(from, datagrams)| (from, datagrams.map(<[u8]>::len).collect())).collect();
+        let runs: Vec<(SocketAddr, Vec<usize>)> = batch
+            .runs()
+            .map(|(from, datagrams)| (from, datagrams.map(|(it, _)| it.len()).collect()))
+            .collect();
         let [here, other] = [here, other].map(|socket| socket.local_addr().expect("bound"));
         assert_eq!(runs, [(here, vec![1000, 1000, 500, 0, 1]), (other, vec![0]), (here, vec![9])]);
         let empty = there.fill(&mut batch).expect_err("nothing waits");
         assert_eq!((empty.kind(), batch.runs().count()), (io::ErrorKind::WouldBlock, 0));
+    }
+
+    #[test]
+    fn the_codepoints_of_both_families_arrive() {
+        let addresses: [SocketAddr; 2] =
+            ["127.0.0.1:0", "[::1]:0"].map(|address| address.parse().expect("valid"));
+        for address in addresses {
+            let [here, there] = [(); 2].map(|()| UdpSocket::bind(address).expect("a port"));
+            let to = there.local_addr().expect("bound");
+            for ecn in 0..4 {
+                here.try_send(to, &[ecn; 20], 10, ecn).expect("the loopback interface works");
+            }
+            let (mut batch, mut arrived) = (ReceiveBatch::default(), Vec::new());
+            while arrived.len() < 8 {
+                there.fill(&mut batch).expect("all have arrived");
+                let all = batch.runs().flat_map(|(_, datagrams)| datagrams);
+                arrived.extend(all.map(|(datagram, ecn)| (datagram[0], ecn)));
+            }
+            assert_eq!(arrived, [0, 0, 1, 1, 2, 2, 3, 3].map(|ecn| (ecn, ecn)), "{address}");
+        }
     }
 
     #[test]

@@ -5,11 +5,12 @@
 mod program;
 
 use program::Program;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
-use tributary_testing::{HANG, text};
+use tributary_testing::{HANG, text, until};
+use tributary_tun::ReceiveBatch;
 
 /// A server with the target `camera`, which is the test's socket, and a client without a listener for connections.
 struct World {
@@ -76,6 +77,38 @@ fn datagrams_need_no_listener_for_connections() {
         Command::new(env!("CARGO_BIN_EXE_tributary")).args(["connect", "--path", "auto"]).output().unwrap();
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(said.contains("--listen") && said.contains("--udp") && said.contains("--socks"), "{said}");
+}
+
+/// Receives a datagram: its bytes, its ECN codepoint and its sender.
+fn received(socket: &tributary_tun::UdpSocket<UdpSocket>) -> (Vec<u8>, u8, SocketAddr) {
+    let (mut batch, mut all) = (ReceiveBatch::default(), Vec::new());
+    until("a datagram arrives", || {
+        if socket.fill(&mut batch).is_ok() {
+            let runs =
+                batch.runs().flat_map(|(from, run)| run.map(move |(bytes, ecn)| (bytes.to_vec(), ecn, from)));
+            all.extend(runs);
+        }
+        !all.is_empty()
+    });
+    assert_eq!(all.len(), 1);
+    all.remove(0)
+}
+
+#[test]
+fn ecn_codepoints_arrive_in_both_directions() {
+    let world = World::new("127.0.0.2", &[]);
+    let socket = |socket: UdpSocket| tributary_tun::UdpSocket::new(socket).unwrap();
+    let application = world.application();
+    let to = application.peer_addr().unwrap();
+    let (application, target) = (socket(application), socket(world.target.try_clone().unwrap()));
+    for ecn in [0, 1, 2, 3] {
+        application.try_send(to, b"question", 8, ecn).unwrap();
+        let (bytes, arrived, from) = received(&target);
+        assert_eq!((&bytes[..], arrived), (&b"question"[..], ecn));
+        target.try_send(from, b"answer", 6, 3 - ecn).unwrap();
+        let (bytes, arrived, _) = received(&application);
+        assert_eq!((&bytes[..], arrived), (&b"answer"[..], 3 - ecn));
+    }
 }
 
 const KEY: u8 = 0x65;

@@ -68,16 +68,17 @@ impl Used {
     }
 }
 
-/// Number of datagrams at the beginning, `most` at most, that the kernel takes at once: all as long as the first, but the last may be
-/// shorter.
+/// Number of datagrams at the beginning, `most` at most, that the kernel takes at once: all with the first one's ECN codepoint and as long
+/// as it, but the last may be shorter.
 fn alike(datagrams: &[Datagram], most: usize) -> usize {
-    let Some(each) = datagrams.first().map(|first| first.bytes.len()) else { return 0 };
+    let Some((each, ecn)) = datagrams.first().map(|first| (first.bytes.len(), first.ecn)) else { return 0 };
     if each == 0 {
         return 1;
     }
     let most = (MOST_BYTES / each).min(most).max(1);
-    let same = datagrams.iter().take(most).take_while(|datagram| datagram.bytes.len() == each).count();
-    let is_shorter = |last: &Datagram| (1..each).contains(&last.bytes.len());
+    let is_alike = |datagram: &&Datagram| datagram.bytes.len() == each && datagram.ecn == ecn;
+    let same = datagrams.iter().take(most).take_while(is_alike).count();
+    let is_shorter = |last: &Datagram| (1..each).contains(&last.bytes.len()) && last.ecn == ecn;
     same + usize::from(same < most && datagrams.get(same).is_some_and(is_shorter))
 }
 
@@ -108,5 +109,8 @@ mod tests {
             assert_eq!(alike(&all, 1), 1);
         }
         assert_eq!(alike(&[], 64), 0);
+        let marked = [(1400, Ecn::Capable0), (1400, Ecn::Congested), (30, Ecn::Capable0)]
+            .map(|(length, ecn)| Datagram { bytes: vec![0; length].into(), ecn });
+        assert_eq!([alike(&marked, 64), alike(&marked[1..], 64)], [1, 1], "one codepoint a call");
     }
 }

@@ -66,7 +66,7 @@ fn a_datagram_of_every_length_is_found_in_its_packet() {
         for length in [0, 1, 1472, 65_507] {
             let payload = vec![7; length];
             let frame = packet(ends(six), &payload);
-            let read = Packet::Datagrams { ends: ends(six), bytes: &payload, each: length };
+            let read = Packet::Datagrams { ends: ends(six), bytes: &payload, each: length, ecn: 0 };
             assert_eq!(PacketReader::default().read(&frame, NOW), read);
         }
     }
@@ -93,15 +93,16 @@ fn written_headers_are_cut_into_the_datagrams_with_their_checksums() {
         for length in [0, 1, 1400, 2801, 4200, 60_000] {
             let payload: Vec<u8> = (0..length).map(|n| (n % 251) as u8).collect();
             let mut frame = Vec::new();
-            assert!(write_headers(&mut frame, ends(six), (length, 1400.min(length))));
+            assert!(write_headers(&mut frame, ends(six), (length, 1400.min(length)), 2));
             frame.extend_from_slice(&payload);
-            let read = Packet::Datagrams { ends: ends(six), bytes: &payload, each: 1400.min(length) };
+            let read = Packet::Datagrams { ends: ends(six), bytes: &payload, each: 1400.min(length), ecn: 2 };
             assert_eq!(PacketReader::default().read(&frame, NOW), read);
             let datagrams = if length == 0 { vec![&[][..]] } else { payload.chunks(1400).collect() };
             let packets = cut(frame);
             assert_eq!(packets.len(), datagrams.len());
             for (packet, datagram) in packets.iter().zip(datagrams) {
-                let read = Packet::Datagrams { ends: ends(six), bytes: datagram, each: datagram.len() };
+                let read =
+                    Packet::Datagrams { ends: ends(six), bytes: datagram, each: datagram.len(), ecn: 2 };
                 assert_eq!(PacketReader::default().read(packet, NOW), read, "{length}");
             }
         }
@@ -119,7 +120,7 @@ fn fragments_become_their_datagram_in_any_order_and_within_bounds() {
         for part in first {
             assert_eq!(reader.read(part, NOW), Packet::Nothing);
         }
-        let whole = Packet::Datagrams { ends: ends(six), bytes: &payload, each: payload.len() };
+        let whole = Packet::Datagrams { ends: ends(six), bytes: &payload, each: payload.len(), ecn: 0 };
         assert_eq!(reader.read(last, NOW), whole);
         assert!(reader.partial.is_empty());
         // The first fragments of many datagrams: the oldest is forgotten.

@@ -54,13 +54,14 @@ impl Association {
                     let Some(session) = sessions.current() else { return };
                     // RFC 1928 §7: from no other host.
                     for (from, datagrams) in batch.runs().filter(|(from, _)| from.ip() == self.application) {
-                        for (to, payload) in datagrams.filter_map(read_datagram) {
+                        let addressed = |(datagram, ecn)| Some((read_datagram(datagram)?, ecn));
+                        for ((to, payload), ecn) in datagrams.filter_map(addressed) {
                             let source = Conversation { from, to };
                             let opening = || Opening {
                                 head: Head::Destination(source.to.clone()).encode(),
                                 config: priorities.of_flow(source.to.port, None),
                             };
-                            flows.send(&session, (&source, opening), std::iter::once(payload));
+                            flows.send(&session, (&source, opening), std::iter::once((payload, ecn)));
                         }
                     }
                 }),

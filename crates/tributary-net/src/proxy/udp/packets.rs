@@ -96,10 +96,10 @@ impl Packets {
     }
 }
 
-/// Datagrams that were read at once, each with its source and destination.
+/// Datagrams that were read at once, each with its source and destination and its ECN codepoint.
 struct Batch {
     bytes: Vec<u8>,
-    datagrams: Vec<(Ends, Range<usize>)>,
+    datagrams: Vec<(Ends, Range<usize>, u8)>,
 }
 
 impl Batch {
@@ -117,16 +117,16 @@ impl Batch {
         self.datagrams.len() < BATCH && READ - self.bytes.len() >= LONGEST
     }
 
-    fn push(&mut self, ends: Ends, datagram: &[u8]) {
+    fn push(&mut self, ends: Ends, datagram: &[u8], ecn: u8) {
         let begin = self.bytes.len();
         self.bytes.extend_from_slice(datagram);
-        self.datagrams.push((ends, begin..self.bytes.len()));
+        self.datagrams.push((ends, begin..self.bytes.len(), ecn));
     }
 
     /// Runs of datagrams of one flow.
-    fn runs(&self) -> impl Iterator<Item = (&Ends, impl Iterator<Item = &[u8]> + Clone)> {
+    fn runs(&self) -> impl Iterator<Item = (&Ends, impl Iterator<Item = (&[u8], u8)> + Clone)> {
         self.datagrams.chunk_by(|a, b| a.0 == b.0).map(|run| {
-            let datagrams = run.iter().map(|(_, range)| &self.bytes[range.clone()]);
+            let datagrams = run.iter().map(|(_, range, ecn)| (&self.bytes[range.clone()], *ecn));
             (&run[0].0, datagrams)
         })
     }
@@ -163,9 +163,9 @@ impl Waiting {
                 Err(error) => return Err(error),
             };
             match self.reader.read(frame, now) {
-                Packet::Datagrams { ends, bytes: [], .. } => self.batch.push(ends, &[]),
-                Packet::Datagrams { ends, bytes, each } => {
-                    bytes.chunks(each).for_each(|datagram| self.batch.push(ends, datagram));
+                Packet::Datagrams { ends, bytes: [], ecn, .. } => self.batch.push(ends, &[], ecn),
+                Packet::Datagrams { ends, bytes, each, ecn } => {
+                    bytes.chunks(each).for_each(|datagram| self.batch.push(ends, datagram, ecn));
                 }
                 Packet::Other { protocol, to } => {
                     if protocol == TCP {
@@ -205,7 +205,7 @@ impl Answers<Ends> for Sources {
             let (run, after) = rest.split_at(alike(rest, most));
             let length = run.iter().map(|datagram| datagram.bytes.len()).sum();
             headers.clear();
-            if write_headers(&mut headers, ends, (length, first.bytes.len())) {
+            if write_headers(&mut headers, ends, (length, first.bytes.len()), first.ecn as u8) {
                 let datagrams = run.iter().map(|datagram| IoSlice::new(&datagram.bytes));
                 let parts: Vec<_> = [IoSlice::new(&headers)].into_iter().chain(datagrams).collect();
                 // The kernel drops what its queues cannot hold.

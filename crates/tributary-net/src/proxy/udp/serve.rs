@@ -51,8 +51,9 @@ async fn outward(
 }
 
 async fn inward(flow: &Flow, socket: &Socket, used: &Used, throttle: Option<&Throttle>) -> io::Result<()> {
-    let is_admitted =
-        |datagram: &&[u8]| throttle.is_none_or(|throttle| throttle.admits(Way::ToClient, datagram.len()));
+    let is_admitted = |(datagram, _): &(&[u8], u8)| {
+        throttle.is_none_or(|throttle| throttle.admits(Way::ToClient, datagram.len()))
+    };
     let mut is_open = true;
     while is_open {
         let ready = socket.plain().ready(Interest::READABLE | Interest::ERROR).await?;
@@ -62,7 +63,8 @@ async fn inward(flow: &Flow, socket: &Socket, used: &Used, throttle: Option<&Thr
         let received = socket.receive(|batch| {
             used.now();
             let datagrams = batch.runs().flat_map(|(_, datagrams)| datagrams).filter(is_admitted);
-            is_open = flow.send_datagrams(datagrams.map(|datagram| (datagram, Ecn::NotCapable))).is_ok();
+            is_open =
+                flow.send_datagrams(datagrams.map(|(datagram, ecn)| (datagram, Ecn::from_bits(ecn)))).is_ok();
         });
         match received {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Err(error),

@@ -103,9 +103,10 @@ impl Socket {
     }
 
     fn send_alike(&self, to: SocketAddr, run: &[Datagram]) -> io::Result<()> {
-        let each = run[0].bytes.len();
-        let send =
-            |contents: &[u8]| self.plain().try_io(Interest::WRITABLE, || self.0.try_send(to, contents, each));
+        let (each, ecn) = (run[0].bytes.len(), run[0].ecn as u8);
+        let send = |contents: &[u8]| {
+            self.plain().try_io(Interest::WRITABLE, || self.0.try_send(to, contents, each, ecn))
+        };
         if let [one] = run {
             return send(&one.bytes);
         }

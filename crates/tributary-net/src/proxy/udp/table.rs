@@ -71,16 +71,16 @@ impl<K: Clone + Ord + Display + Send + 'static> FlowTable<K> {
         })
     }
 
-    /// Sends datagrams of a source. Opens a flow of `session` if the source has none, or if that has ended with its session. Returns how
+    /// Sends datagrams of a source, each with its ECN codepoint. Opens a flow of `session` if the source has none, or if that has ended with its session. Returns how
     /// many were not dropped.
     pub(super) fn send<'a>(
         self: &Arc<Self>,
         session: &Session,
         (source, opening): (&K, impl FnOnce() -> Opening),
-        datagrams: impl Iterator<Item = &'a [u8]> + Clone,
+        datagrams: impl Iterator<Item = (&'a [u8], u8)> + Clone,
     ) -> usize {
         let mut flows = self.lock();
-        let all = datagrams.map(|datagram| (datagram, Ecn::NotCapable));
+        let all = datagrams.map(|(datagram, ecn)| (datagram, Ecn::from_bits(ecn)));
         if let Some(entry) = flows.get(source) {
             match entry.flow.send_datagrams(all.clone()) {
                 Ok(queued) => {
