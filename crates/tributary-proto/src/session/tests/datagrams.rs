@@ -112,6 +112,24 @@ fn datagrams_of_every_length_arrive_whole_and_once_over_several_paths() {
 }
 
 #[test]
+fn a_new_flow_and_a_new_stream_need_no_round_trip_before_their_first_bytes() {
+    let delay = 50;
+    let mut pair = started("fbdt", &[(47, delay), (140, 200)]);
+    let sent = pair.now;
+    let flow = pair.ends[0].open_flow(sent, FlowConfig::default()).unwrap();
+    pair.ends[0].send_datagram(sent, flow, b"question", Ecn::NotCapable).unwrap();
+    let mut stream = Sender::new(&mut pair, 0, 100);
+    stream.feed(&mut pair);
+    pair.run_until(SECOND, |pair| !pair.datagrams[1].is_empty() && !pair.received[1].is_empty());
+    // The path's delay, and what the bytes need at its rate.
+    assert!(pair.now.saturating_since(sent) < Duration::from_millis(delay) + 2 * MS, "{}", pair.now);
+    let answered = pair.now;
+    pair.ends[1].send_datagram(answered, flow, b"answer", Ecn::NotCapable).unwrap();
+    pair.run_until(SECOND, |pair| !pair.datagrams[0].is_empty());
+    assert!(pair.now.saturating_since(answered) < Duration::from_millis(delay) + 2 * MS, "{}", pair.now);
+}
+
+#[test]
 fn the_first_datagram_is_received_first_whatever_path_it_takes() {
     let mut pair = started("redundant", &[(47, 4), (140, 2)]);
     for path in [0, 1] {
