@@ -78,6 +78,12 @@ pub enum NetworkError {
         /// The system's reason.
         source: io::Error,
     },
+    /// A congestion control that the kernel does not allow in namespaces.
+    #[error(
+        "the kernel does not allow `{0}` as the default of a network namespace. As root of this machine, write \
+         `reno bbr {0}` to /proc/sys/net/ipv4/tcp_allowed_congestion_control"
+    )]
+    RestrictedCongestion(String),
     /// Another system error.
     #[error("{doing}: {source}")]
     System {

@@ -37,14 +37,14 @@ impl VethNetwork {
     /// Sets the congestion control of sockets whose program chooses none, in both namespaces.
     ///
     /// # Errors
-    /// [`NetworkError`] when the kernel does not have it.
+    /// [`NetworkError`] when the kernel does not have it, or does not allow it in a namespace.
     pub fn set_congestion(&self, name: &str) -> Result<(), NetworkError> {
         let write = || std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", name);
         for namespace in [&self.client, &self.server] {
-            namespace
-                .run(write)
-                .and_then(|written| written)
-                .map_err(system(format!("choosing the congestion control {name}")))?;
+            namespace.run(write).flatten().map_err(|error| match error.raw_os_error() {
+                Some(libc::EPERM) => NetworkError::RestrictedCongestion(name.to_owned()),
+                _ => system(format!("choosing the congestion control {name}"))(error),
+            })?;
         }
         Ok(())
     }
