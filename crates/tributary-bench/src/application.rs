@@ -1,16 +1,16 @@
 //! An application over `tributary tunnel` and `tributary exec`, unshaped between two namespaces: rate and processor time of TCP, and of
-//! UDP in both directions, beside plain sockets and WireGuard in user space.
+//! UDP in both directions, beside plain sockets, `tributary connect` (TCP) and WireGuard in user space.
 //!
 //! Processor time is that of every process of a contestant: both ends of the application, and whatever carries their data. What the
 //! kernel does for a packet counts for the process that it interrupts or that sends it. Not here: WireGuard in the kernel, whose threads
 //! belong to no process.
 
-mod place;
+mod rig;
 
 use super::end::Contestant;
 use super::{Aim, BenchError, Expectation, Judged, Progress, Tables, bounds, median};
 use clap::Args;
-use place::Place;
+use rig::Rig;
 use serde::Serialize;
 use tributary_cli::quantity;
 use tributary_report::Table;
@@ -20,8 +20,12 @@ const TCP: Expectation = Expectation::AtLeast(2.5);
 const UDP: Expectation = Expectation::AtLeast(1.0);
 /// Processor time per byte over WireGuard's.
 const CPU: Expectation = Expectation::AtMost(2.0);
+/// Processor time of an idle tunnel, both ends, as a share of a core in per cent.
+const IDLE: Expectation = Expectation::AtMost(0.1);
+/// Rate of TCP over that through `connect`.
+const OF_CONNECT: Expectation = Expectation::AtLeast(0.98);
 
-/// `tunnel` and `exec` beside plain sockets and WireGuard: rate and processor time, TCP and UDP.
+/// `tunnel` and `exec` beside plain sockets, `connect` and WireGuard: rate and processor time, TCP and UDP.
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
     /// Rounds; each contestant runs once per round
@@ -33,7 +37,7 @@ pub struct Settings {
     /// WireGuard's program for user space
     #[arg(long, default_value = "wireguard-go")]
     pub wireguard: String,
-    /// Only this contestant: plain, wireguard, tunnel, exec
+    /// Only this contestant: plain, wireguard, connect, tunnel, exec
     #[arg(long)]
     pub only: Option<Way>,
 }
@@ -46,6 +50,8 @@ pub enum Way {
     Plain,
     /// WireGuard in user space over one path.
     Wireguard,
+    /// `tributary connect` over both paths, to which the application connects itself: TCP only.
+    Connect,
     /// `tributary tunnel` over both paths.
     Tunnel,
     /// `tributary exec` over both paths.
@@ -53,25 +59,29 @@ pub enum Way {
 }
 
 impl Way {
-    const ALL: [Self; 4] = [Self::Plain, Self::Wireguard, Self::Tunnel, Self::Exec];
+    const ALL: [Self; 5] = [Self::Plain, Self::Wireguard, Self::Connect, Self::Tunnel, Self::Exec];
 
     fn label(self) -> &'static str {
         match self {
             Self::Plain => "plain sockets",
             Self::Wireguard => "WireGuard (user space)",
+            Self::Connect => "tributary connect",
             Self::Tunnel => "tributary tunnel",
             Self::Exec => "tributary exec",
         }
     }
 }
 
-/// Loads, with what the ends of each are.
-fn loads() -> [(&'static str, Contestant); 3] {
-    [
-        ("TCP up", Contestant::of("tcp")),
-        ("UDP up", Contestant::Datagrams { back: false }),
-        ("UDP down", Contestant::Datagrams { back: true }),
-    ]
+const TCP_UP: &str = "TCP up";
+
+/// Loads of a way, with what the ends of each are.
+fn loads(way: Way) -> Vec<(&'static str, Contestant)> {
+    let mut loads = vec![(TCP_UP, Contestant::of("tcp"))];
+    if way != Way::Connect {
+        loads.push(("UDP up", Contestant::Datagrams { back: false }));
+        loads.push(("UDP down", Contestant::Datagrams { back: true }));
+    }
+    loads
 }
 
 /// One way under one load.
@@ -92,6 +102,8 @@ pub struct WayReport {
 pub struct Report {
     /// Every way under every load.
     pub ways: Vec<WayReport>,
+    /// Processor time of an idle tunnel, both ends, as a share of a core in per cent; each round.
+    pub idle: Vec<f64>,
     /// The bounds.
     pub aims: Vec<Aim>,
 }
@@ -103,14 +115,15 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchE
         let (gbps, arrived, cpu_per_gb) = Default::default();
         WayReport { way, load, gbps, arrived, cpu_per_gb }
     };
-    let of_way = |way: &Way| loads().map(|(load, _)| empty(*way, load));
-    let mut reports: Vec<WayReport> = ways.iter().flat_map(of_way).collect();
+    let each = ways.iter().flat_map(|way| loads(*way).into_iter().map(|(load, _)| (*way, load)));
+    let mut idle = Vec::new();
+    let mut reports: Vec<WayReport> = each.map(|(way, load)| empty(way, load)).collect();
     for round in 1..=settings.rounds {
         for way in &ways {
-            let mut place = Place::prepare(*way, settings)?;
-            for (load, contestant) in loads() {
+            let mut rig = Rig::prepare(*way, settings)?;
+            for (load, contestant) in loads(*way) {
                 progress(&format!("{}, {load}, round {round} of {}", way.label(), settings.rounds));
-                let (sent, arrived, cpu) = place.transfer(&contestant, settings.seconds)?;
+                let (sent, arrived, cpu) = rig.transfer(&contestant, settings.seconds)?;
                 let same = |report: &&mut WayReport| report.way == *way && report.load == load;
                 let report = reports.iter_mut().find(same).expect("every way has all loads");
                 let gigabytes = arrived.bytes as f64 / 1e9;
@@ -118,24 +131,36 @@ pub fn run(settings: &Settings, progress: Progress<'_>) -> Result<Report, BenchE
                 report.arrived.push(arrived.bytes as f64 / sent.bytes.max(1) as f64);
                 report.cpu_per_gb.push(cpu / gigabytes);
             }
+            if *way == Way::Tunnel {
+                progress(&format!("{}, idle, round {round} of {}", way.label(), settings.rounds));
+                idle.push(rig.idle()? * 100.0);
+            }
         }
     }
-    let aims = aims(&reports);
-    Ok(Report { ways: reports, aims })
+    let mut aims = aims(&reports);
+    if !idle.is_empty() {
+        let what = format!("{}, idle: % of a core", Way::Tunnel.label());
+        aims.push(Aim { what, value: Judged::median(&idle, IDLE) });
+    }
+    Ok(Report { ways: reports, idle, aims })
 }
 
 fn aims(reports: &[WayReport]) -> Vec<Aim> {
     let of = |way: Way, load: &str| reports.iter().find(|report| report.way == way && report.load == load);
     let mut aims = Vec::new();
     for way in [Way::Tunnel, Way::Exec] {
-        for (load, _) in loads() {
+        for (load, _) in loads(way) {
             let Some(own) = of(way, load) else { continue };
-            let bound = if load.starts_with("TCP") { TCP } else { UDP };
+            let bound = if load == TCP_UP { TCP } else { UDP };
             let what = format!("{}, {load}: Gbit/s", way.label());
             aims.push(Aim { what, value: Judged::median(&own.gbps, bound) });
             if let Some(peer) = of(Way::Wireguard, load) {
                 let what = format!("{}, {load}: processor time over WireGuard's", way.label());
                 aims.push(Aim { what, value: Judged::ratio(&own.cpu_per_gb, &peer.cpu_per_gb, CPU) });
+            }
+            if let Some(peer) = of(Way::Connect, load) {
+                let what = format!("{}, {load}: rate over that of tributary connect", way.label());
+                aims.push(Aim { what, value: Judged::ratio(&own.gbps, &peer.gbps, OF_CONNECT) });
             }
         }
     }

@@ -4,14 +4,12 @@ use super::procfs::status_kb;
 use super::{BenchError, failed};
 use core::time::Duration;
 use serde::Deserialize;
-use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tributary_lab::process::{Process, product_program};
+use tributary_lab::process::{Process, output, product_program};
 
-/// Time for a process to listen, and for a status answer to arrive.
+/// Time for a process to listen.
 const START: Duration = Duration::from_secs(15);
 
 /// Makes a key file in the directory, unless it has one. Returns its path.
@@ -49,13 +47,32 @@ pub(super) struct Usage {
 /// A running `serve` or `connect`, killed when dropped.
 pub(super) struct Program {
     process: Process,
-    status: PathBuf,
+    /// Of its status socket.
+    folder: PathBuf,
     listening: Vec<SocketAddr>,
 }
 
 #[derive(Deserialize)]
 struct Announcement {
     listening: Vec<SocketAddr>,
+}
+
+/// What `tributary status --json` prints.
+#[derive(Deserialize)]
+struct Status {
+    programs: Vec<ProgramStatus>,
+}
+
+#[derive(Deserialize)]
+struct ProgramStatus {
+    pid: u32,
+    #[serde(default)]
+    sessions: Vec<SessionStatus>,
+}
+
+#[derive(Deserialize)]
+struct SessionStatus {
+    streams: Option<u64>,
 }
 
 impl Program {
@@ -74,8 +91,7 @@ impl Program {
         command.args(arguments).arg("--json").env("RUST_LOG", "error").env("TRIBUTARY_RUNTIME_DIR", &folder);
         let process = Process::start(arguments.join(" "), command)?;
         let said: Announcement = process.answer(START)?;
-        let status = folder.join(format!("{}-{}.sock", arguments[0], process.id()));
-        Ok(Self { process, status, listening: said.listening })
+        Ok(Self { process, folder, listening: said.listening })
     }
 
     /// Its process identifier.
@@ -108,19 +124,12 @@ impl Program {
 
     /// Number of sessions, and number of streams of all sessions.
     fn streams(&self) -> Result<(u64, u64), BenchError> {
-        let ask = || {
-            let socket = UnixStream::connect(&self.status)?;
-            socket.set_read_timeout(Some(START))?;
-            (&socket).write_all(b"{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"status\"}\n")?;
-            let mut text = String::new();
-            BufReader::new(&socket).read_line(&mut text)?;
-            std::io::Result::Ok(text)
-        };
-        let answer = ask().map_err(|error| failed("tributary status", error))?;
-        let answer: serde_json::Value =
-            serde_json::from_str(&answer).map_err(|error| failed("tributary status", error))?;
-        let sessions = answer["result"]["sessions"].as_array().map_or(&[][..], Vec::as_slice);
-        let streams = sessions.iter().filter_map(|session| session["streams"].as_u64()).sum();
-        Ok((sessions.len() as u64, streams))
+        let mut status = Command::new(product_program()?);
+        status.args(["status", "--json"]).env("TRIBUTARY_RUNTIME_DIR", &self.folder);
+        let answer: Status = serde_json::from_str(&output(status, "tributary")?)
+            .map_err(|error| failed("tributary status", error))?;
+        let own = answer.programs.into_iter().find(|program| program.pid == self.process.id());
+        let sessions = own.ok_or_else(|| failed("tributary status", "the program does not answer"))?.sessions;
+        Ok((sessions.len() as u64, sessions.iter().filter_map(|session| session.streams).sum()))
     }
 }

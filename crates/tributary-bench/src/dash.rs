@@ -27,20 +27,20 @@ const LADDER: [u64; 20] = [
 const SEGMENT: u64 = 4;
 /// Bytes per second of processor time, over nginx's.
 const WANTED: Expectation = Expectation::AtLeast(0.8);
-/// Growth of the server's memory over the second half of the turns, MiB.
+/// Growth of the server's memory over the second half of the rounds, MiB.
 const FLAT: Expectation = Expectation::AtMost(8.0);
 
 /// `tributary dash serve` beside nginx: bytes for each second of processor time with many clients, and memory.
 ///
-/// The same files and the same clients over loopback TCP, in turns; nginx with `sendfile`. Needs nginx: scripts/setup --nginx.
+/// The same files and the same clients over loopback TCP, one after the other; nginx with `sendfile`. Needs nginx: scripts/setup --nginx.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Example:
   tributary-lab bench dash --rounds 15 --clients 1000 --json > dash.json")]
 pub struct Settings {
-    /// Rounds; in each both servers have their turn
+    /// Rounds; in each both servers are measured
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=99))]
     pub rounds: u32,
-    /// Measured seconds of each turn
+    /// Measured seconds of each server in a round
     #[arg(long, default_value_t = 4.0, value_parser = quantity::part_seconds_in(0.5..=600.0))]
     pub seconds: f64,
     /// Clients at once
@@ -50,7 +50,7 @@ pub struct Settings {
 
 /// One server in one round.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Turn {
+pub struct ServerRound {
     /// Bytes of bodies that the clients received.
     pub bytes: u64,
     /// Complete responses.
@@ -69,17 +69,17 @@ pub struct Turn {
 pub struct Report {
     /// Clients at once.
     pub clients: u32,
-    /// Measured seconds of each turn.
+    /// Measured seconds of each server in a round.
     pub seconds: f64,
     /// nginx's version.
     pub nginx_version: String,
     /// `tributary dash serve`, round by round.
-    pub tributary: Vec<Turn>,
+    pub tributary: Vec<ServerRound>,
     /// nginx, round by round.
-    pub nginx: Vec<Turn>,
+    pub nginx: Vec<ServerRound>,
     /// Bytes per second of processor time, over nginx's.
     pub ratio: Judged,
-    /// Growth of memory over the second half of the turns, MiB: along the line through them. The first half is
+    /// Growth of memory over the second half of the rounds, MiB: along the line through them. The first half is
     /// a warm-up.
     pub growth: Judged,
 }
@@ -115,15 +115,15 @@ async fn measure(
 ) -> Result<Report, BenchError> {
     let (nginx_version, nginx) = servers::nginx(directory).await?;
     let both = [servers::tributary(directory)?, nginx];
-    let mut turns: [Vec<Turn>; 2] = Default::default();
+    let mut rounds: [Vec<ServerRound>; 2] = Default::default();
     for round in 0..settings.rounds {
         progress(&format!("round {} of {}", round + 1, settings.rounds));
-        for (server, turns) in both.iter().zip(&mut turns) {
-            turns.push(turn(settings, server, sizes).await?);
+        for (server, own) in both.iter().zip(&mut rounds) {
+            own.push(measured(settings, server, sizes).await?);
         }
     }
-    let [tributary, nginx] = turns;
-    let each = |turns: &[Turn]| turns.iter().map(|turn| turn.bytes_per_cpu_s).collect::<Vec<_>>();
+    let [tributary, nginx] = rounds;
+    let each = |rounds: &[ServerRound]| rounds.iter().map(|round| round.bytes_per_cpu_s).collect::<Vec<_>>();
     let ratio = Judged::ratio(&each(&tributary), &each(&nginx), WANTED);
     let growth = growth(&tributary);
     Ok(Report {
@@ -138,15 +138,15 @@ async fn measure(
 }
 
 /// Over all steps of the second half.
-fn growth(turns: &[Turn]) -> Judged {
-    let memory: Vec<f64> = turns.iter().map(|turn| turn.memory_kb as f64 / 1024.0).collect();
+fn growth(rounds: &[ServerRound]) -> Judged {
+    let memory: Vec<f64> = rounds.iter().map(|round| round.memory_kb as f64 / 1024.0).collect();
     let each = stats::settled_growth(&memory);
-    let steps = (turns.len() - turns.len() / 2).saturating_sub(1) as f64;
+    let steps = (rounds.len() - rounds.len() / 2).saturating_sub(1) as f64;
     let interval = each.map(|(_, of)| Interval { low: of.low * steps, high: of.high * steps });
     Judged::new(each.map_or(f64::NAN, |(each, _)| each * steps), interval, FLAT)
 }
 
-async fn turn(settings: &Settings, server: &Server, sizes: &[u64]) -> Result<Turn, BenchError> {
+async fn measured(settings: &Settings, server: &Server, sizes: &[u64]) -> Result<ServerRound, BenchError> {
     let clients = Clients::start(server.address, settings.clients, sizes);
     clients.all_served().await?;
     let (began, before) = (server.cpu_s()?, clients.tally());
@@ -156,7 +156,7 @@ async fn turn(settings: &Settings, server: &Server, sizes: &[u64]) -> Result<Tur
     let memory_kb = server.memory_kb()?;
     clients.check()?;
     let bytes = after.bytes - before.bytes;
-    Ok(Turn {
+    Ok(ServerRound {
         bytes,
         responses: after.responses - before.responses,
         cpu_s,
@@ -175,20 +175,20 @@ impl Tables for Report {
             self.seconds
         );
         let rows = [("tributary dash serve", &self.tributary), (self.nginx_version.as_str(), &self.nginx)];
-        let a_second = |of: fn(&Turn) -> f64, times: f64| {
-            move |(_, turns): (&str, &Vec<Turn>)| middle(turns, of) * times / self.seconds
+        let a_second = |of: fn(&ServerRound) -> f64, times: f64| {
+            move |(_, rounds): (&str, &Vec<ServerRound>)| middle(rounds, of) * times / self.seconds
         };
         let table = Table::of(&title, rows)
             .text("server", |(name, _)| name)
-            .number(("goodput", "Gbit/s"), 2, a_second(|turn| turn.bytes as f64, 8e-9))
-            .number(("responses", "1/s"), 0, a_second(|turn| turn.responses as f64, 1.0))
-            .number(("processor", "s/s"), 2, a_second(|turn| turn.cpu_s, 1.0))
-            .number(("in the kernel", "s/s"), 2, a_second(|turn| turn.kernel_s, 1.0))
-            .number(("for each CPU second", "MB"), 0, |(_, turns)| {
-                middle(turns, |turn| turn.bytes_per_cpu_s) / 1e6
+            .number(("goodput", "Gbit/s"), 2, a_second(|round| round.bytes as f64, 8e-9))
+            .number(("responses", "1/s"), 0, a_second(|round| round.responses as f64, 1.0))
+            .number(("processor", "s/s"), 2, a_second(|round| round.cpu_s, 1.0))
+            .number(("in the kernel", "s/s"), 2, a_second(|round| round.kernel_s, 1.0))
+            .number(("for each CPU second", "MB"), 0, |(_, rounds)| {
+                middle(rounds, |round| round.bytes_per_cpu_s) / 1e6
             })
-            .number(("memory, last round", "MiB"), 1, |(_, turns)| {
-                turns.last().map(|turn| turn.memory_kb as f64 / 1024.0)
+            .number(("memory, last round", "MiB"), 1, |(_, rounds)| {
+                rounds.last().map(|round| round.memory_kb as f64 / 1024.0)
             })
             .table();
         let ratio = [("over nginx's", &self.ratio, 3)];
@@ -201,7 +201,7 @@ impl Report {
     /// Memory after each round.
     fn memory(&self) -> Table {
         let rounds: Vec<String> =
-            self.tributary.iter().map(|turn| format!("{:.1}", turn.memory_kb as f64 / 1024.0)).collect();
+            self.tributary.iter().map(|round| format!("{:.1}", round.memory_kb as f64 / 1024.0)).collect();
         Table::of("memory of tributary dash serve", [self])
             .text(("after each round", "MiB"), |_| rounds.join(", "))
             .judged("growth in the second half, MiB", |report| report.growth.cells(1))

@@ -19,7 +19,7 @@ use tributary_cli::quantity;
 use serde::Serialize;
 use tributary_emu::{Audit, Network, Side};
 use tributary_link::{LinkSpec, PathSpec, Scenario};
-use tributary_report::{Column, Table, TableCell, stats};
+use tributary_report::{Column, FEWEST, Table, TableCell, stats};
 use tributary_types::Bitrate;
 
 use super::{BenchError, Expectation, Interval, Judged, Progress, Tables, audited};
@@ -98,7 +98,7 @@ pub struct Report {
     pub audit: Audit,
 }
 
-/// A share with its interval (Wilson 1927).
+/// A share with its interval over all attempts (Wilson 1927); none with fewer than five phases.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Share {
     /// Number of successes.
@@ -117,7 +117,8 @@ impl Share {
         let centre = (value + z * z / (2.0 * n)) / (1.0 + z * z / n);
         let half = z / (1.0 + z * z / n) * (value * (1.0 - value) / n + z * z / (4.0 * n * n)).sqrt();
         let interval = Interval { low: (centre - half).max(0.0), high: (centre + half).min(1.0) };
-        Self { good, of, share: Judged::new(value, Some(interval), HONEST) }
+        let enough = attempts.len() >= FEWEST;
+        Self { good, of, share: Judged::new(value, enough.then_some(interval), HONEST) }
     }
 }
 
@@ -286,12 +287,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_has_an_interval_even_when_all_succeed() {
-        let attempts = Attempts { made: 400, took_ms: vec![300.0; 400] };
-        let share = Share::of(&[&attempts]);
+    fn a_share_of_five_phases_has_an_interval_even_when_all_succeed() {
+        let attempts = Attempts { made: 80, took_ms: vec![300.0; 80] };
+        let share = Share::of(&[&attempts; 5]);
         let interval = share.share.interval.unwrap();
         assert_eq!((share.good, share.of, share.share.value, interval.high), (400, 400, 1.0, 1.0));
         assert!((interval.low - 0.9905).abs() < 1e-3, "{share:?}");
+        assert_eq!(Share::of(&[&attempts; 4]).share.interval, None);
         assert_eq!(Share::of(&[]).share.value, 0.0);
     }
 

@@ -49,6 +49,17 @@ impl Stat {
     }
 }
 
+/// Processor seconds so far of a process that runs, to the nanosecond; threads that have ended do not count.
+pub(crate) fn cpu_s(id: u32) -> Result<f64, BenchError> {
+    let place = format!("/proc/{id}/task");
+    let tasks = std::fs::read_dir(&place).map_err(|error| failed(&place, error))?;
+    let times = tasks.flatten().filter_map(|task| {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse::<f64>().ok()
+    });
+    Ok(times.sum::<f64>() / 1e9)
+}
+
 /// Processor seconds so far of this process and of all its descendants, those included that have ended and were waited for.
 pub(crate) fn family_cpu_s() -> Result<f64, BenchError> {
     let entries = std::fs::read_dir("/proc").map_err(|error| failed("/proc", error))?;

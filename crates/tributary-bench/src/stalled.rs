@@ -27,7 +27,7 @@ const QUEUE: Duration = Duration::from_millis(25);
 const BUFFER_MS: u64 = 200;
 /// Time for the stalled connections to take whatever they can get, and to end.
 const FILL: Duration = Duration::from_secs(6);
-/// Small requests of a turn.
+/// Small requests of each kind.
 const REQUESTS: u32 = 20;
 /// Least share of the rate alone; a small request may take two round trips and this many ms.
 const RATE_AIM: f64 = 0.95;
@@ -53,7 +53,7 @@ pub struct Settings {
 
 /// What was measured alone or beside stalled connections.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Turn {
+pub struct Transfers {
     /// Goodput of a download, Mbit/s.
     pub download_mbps: f64,
     /// Goodput of an upload, Mbit/s.
@@ -67,8 +67,8 @@ pub struct Turn {
 #[derive(Clone, Debug, Serialize)]
 pub struct Round {
     /// Without stalled connections.
-    pub alone: Turn,
-    pub beside: Turn,
+    pub alone: Transfers,
+    pub beside: Transfers,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -111,15 +111,15 @@ fn round(settings: &Settings, network: &Network, rig: Rig, stalled_first: bool) 
     let failed = |error: std::io::Error| crate::failed("an application of the proxy", error);
     let target = parties::Target::start(rig.target).map_err(failed)?;
     let application = Application { entrance, target: &target, seconds: settings.seconds };
-    let turn = |stalled: u32| {
-        let turn = network.run(Side::Client, || application.turn(stalled))?;
-        turn.map_err(failed)
+    let measured = |stalled: u32| {
+        let measured = network.run(Side::Client, || application.transfers(stalled))?;
+        measured.map_err(failed)
     };
     Ok(if stalled_first {
-        let beside = turn(settings.stalled)?;
-        Round { alone: turn(0)?, beside }
+        let beside = measured(settings.stalled)?;
+        Round { alone: measured(0)?, beside }
     } else {
-        Round { alone: turn(0)?, beside: turn(settings.stalled)? }
+        Round { alone: measured(0)?, beside: measured(settings.stalled)? }
     })
 }
 
@@ -157,12 +157,12 @@ impl Tables for Report {
         );
         let [download, upload] = &self.goodput;
         let [idle, busy] = &self.request_ms;
-        type Of = fn(&Turn) -> f64;
+        type Of = fn(&Transfers) -> f64;
         let rows: [(&str, Of, &Judged); 4] = [
-            ("download, Mbit/s; ratio", |turn| turn.download_mbps, download),
-            ("upload, Mbit/s; ratio", |turn| turn.upload_mbps, upload),
-            ("small request, ms", |turn| median(&turn.requests_ms), idle),
-            ("small request beside a download, ms", |turn| median(&turn.busy_requests_ms), busy),
+            ("download, Mbit/s; ratio", |measured| measured.download_mbps, download),
+            ("upload, Mbit/s; ratio", |measured| measured.upload_mbps, upload),
+            ("small request, ms", |measured| median(&measured.requests_ms), idle),
+            ("small request beside a download, ms", |measured| median(&measured.busy_requests_ms), busy),
         ];
         let table = Table::of(&title, &rows)
             .text("", |(name, ..)| *name)
@@ -180,13 +180,13 @@ mod tests {
     use crate::Verdict;
 
     fn round(beside_mbps: f64, request_ms: f64) -> Round {
-        let turn = |mbps, ms| Turn {
+        let measured = |mbps, ms| Transfers {
             download_mbps: mbps,
             upload_mbps: mbps,
             requests_ms: vec![ms; 3],
             busy_requests_ms: vec![ms; 3],
         };
-        Round { alone: turn(90.0, 45.0), beside: turn(beside_mbps, request_ms) }
+        Round { alone: measured(90.0, 45.0), beside: measured(beside_mbps, request_ms) }
     }
 
     fn judged(beside_mbps: f64, request_ms: f64) -> (Verdict, Verdict) {

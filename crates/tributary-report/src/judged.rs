@@ -8,7 +8,7 @@ use serde::Serialize;
 /// Resamples, and their seed.
 const BOOTSTRAP: (u32, u64) = (2000, 1);
 /// Rounds that an interval needs. The range of five contains the median in 94 % of all cases, the range of three in 75 %.
-const FEWEST: usize = 5;
+pub const FEWEST: usize = 5;
 
 /// A measured value and the verdict on its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -56,6 +56,14 @@ impl Judged {
     pub fn count(value: f64, wanted: Expectation) -> Self {
         let exact = value.is_finite().then_some(Interval { low: value, high: value });
         Self { interval: None, ..Self::new(value, exact, wanted) }
+    }
+
+    /// A percentile of independent samples, such as every handoff of a run. The interval is the order statistics'
+    /// ([`stats::percentile_interval`]): a bootstrap cannot go beyond the largest sample.
+    #[must_use]
+    pub fn percentile(samples: &[f64], percent: f64, wanted: Expectation) -> Self {
+        let value = stats::percentile(samples, percent).unwrap_or(f64::NAN);
+        Self::new(value, stats::percentile_interval(samples, percent), wanted)
     }
 
     /// The largest value of all rounds, for a bound that no round may exceed. As a count, it has no interval.

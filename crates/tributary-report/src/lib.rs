@@ -16,7 +16,7 @@ pub mod tables_file;
 
 pub use escape::base64;
 pub use html::{HtmlReport, KeyFigure, Media};
-pub use judged::{Judged, bootstrap, bootstrap_rounds, bounds};
+pub use judged::{FEWEST, Judged, bootstrap, bootstrap_rounds, bounds};
 pub use plot::{
     Band, BarGroup, Bars, Cdf, Layout, Plot, Rank, Ranks, Series, Strip, StripRow, TimeSeries, Tone,
 };

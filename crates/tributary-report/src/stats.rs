@@ -57,6 +57,39 @@ fn percentile_of_sorted(sorted: &[f64], percent: f64) -> Option<f64> {
     Some(sorted[below] + (place - place.floor()) * (sorted[above] - sorted[below]))
 }
 
+/// The 95 % interval of a percentile of the population, without an assumption about its distribution: two of the samples in order,
+/// each beyond the percentile with at most 2.5 % (David and Nagaraja, Order Statistics, 7.1). `None` if the samples are too few for
+/// both ends: the 99th percentile needs 368.
+///
+/// ```
+/// let samples: Vec<f64> = (1..=368).map(f64::from).collect();
+/// assert_eq!(tributary_report::stats::percentile_interval(&samples, 99.0).unwrap().high, 368.0);
+/// assert_eq!(tributary_report::stats::percentile_interval(&samples[1..], 99.0), None);
+/// ```
+#[must_use]
+pub fn percentile_interval(samples: &[f64], percent: f64) -> Option<Interval> {
+    const TAIL: f64 = 0.025;
+    let sorted = sorted(samples);
+    let (count, share) = (sorted.len(), percent / 100.0);
+    if count == 0 || !(share > 0.0 && share < 1.0) {
+        return None;
+    }
+    // Probability that exactly `below` of the samples are below the percentile, and its sum: the binomial distribution.
+    let mut chance = count as f64 * (1.0 - share).ln();
+    let (mut sum, mut low, mut high) = (0.0, None, None);
+    for (below, sample) in sorted.iter().enumerate() {
+        sum += chance.exp();
+        if sum <= TAIL {
+            low = Some(*sample);
+        }
+        if sum >= 1.0 - TAIL {
+            high = high.or(Some(*sample));
+        }
+        chance += ((count - below) as f64 / (below + 1) as f64 * share / (1.0 - share)).ln();
+    }
+    Some(Interval { low: low?, high: high? })
+}
+
 /// The tenth percentile.
 #[must_use]
 pub fn p10(samples: &[f64]) -> Option<f64> {

@@ -57,7 +57,7 @@ pub struct Together {
 }
 
 /// The server and its clients' keys.
-struct Place {
+struct Rig {
     server: Program,
     public: PublicKey,
     metrics: SocketAddr,
@@ -70,9 +70,9 @@ pub(super) async fn measure(
     target: &str,
     progress: Progress<'_>,
 ) -> Result<Together, BenchError> {
-    let place = Place::new(settings, target)?;
+    let rig = Rig::new(settings, target)?;
     let mut all = Together {
-        clients: place.keys.len(),
+        clients: rig.keys.len(),
         mbps: Vec::new(),
         fairness: Vec::new(),
         scrape_ms: Vec::new(),
@@ -82,7 +82,7 @@ pub(super) async fn measure(
     };
     for round in 1..=settings.rounds {
         progress(&format!("round {round} of {}: {} clients with own keys", settings.rounds, all.clients));
-        place.round(&mut all).await?;
+        rig.round(&mut all).await?;
     }
     let (growth, interval) =
         stats::settled_growth(&all.memory_mib).map_or((f64::NAN, None), |(each, of)| (each, Some(of)));
@@ -104,7 +104,7 @@ fn write(file: &Path, text: &str) -> Result<String, BenchError> {
     Ok(file.to_string_lossy().into_owned())
 }
 
-impl Place {
+impl Rig {
     fn new(settings: &Settings, target: &str) -> Result<Self, BenchError> {
         let directory = TempDir::new().map_err(|error| failed("temporary directory", error))?;
         let make = || PrivateKey::generate().map_err(|error| failed("a key", error));

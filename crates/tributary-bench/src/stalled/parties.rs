@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::{FILL, REQUESTS, Turn};
+use super::{FILL, REQUESTS, Transfers};
 
 /// First byte of a connection: the target writes without end, reads nothing, or counts what it reads and answers with
 /// the count.
@@ -116,7 +116,7 @@ pub(super) struct Application<'a> {
 
 impl Application<'_> {
     /// Measures everything beside so many stalled connections in each direction.
-    pub(super) fn turn(&self, stalled: u32) -> io::Result<Turn> {
+    pub(super) fn transfers(&self, stalled: u32) -> io::Result<Transfers> {
         runtime()?.block_on(async {
             let (mut downloads, mut uploads) = (Vec::new(), JoinSet::new());
             for _ in 0..stalled {
@@ -125,7 +125,7 @@ impl Application<'_> {
                 uploads.spawn(async move { while up.write_all(&[7; BLOCK]).await.is_ok() {} });
             }
             sleep(FILL).await;
-            let turn = Turn {
+            let measured = Transfers {
                 download_mbps: self.download().await?,
                 upload_mbps: self.upload().await?,
                 requests_ms: self.requests().await,
@@ -137,7 +137,7 @@ impl Application<'_> {
             drop(downloads);
             uploads.shutdown().await;
             sleep(FILL / 2).await;
-            Ok(turn)
+            Ok(measured)
         })
     }
 

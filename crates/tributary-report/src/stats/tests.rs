@@ -36,6 +36,20 @@ fn non_finite_values_are_ignored_and_an_empty_set_gives_none() {
 }
 
 #[test]
+fn the_interval_of_a_percentile_is_two_of_the_samples() {
+    // Of the binomial distribution with n = 100 and a half: P(≤ 39) = 0.018, P(≤ 40) = 0.028, P(≤ 60) = 0.982.
+    let samples: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+    assert_eq!(percentile_interval(&samples, 50.0), Some(Interval { low: 40.0, high: 61.0 }));
+    assert_eq!(
+        percentile_interval(&samples, 99.0),
+        None,
+        "0.99^100 > 0.025: the 99th percentile may be beyond all"
+    );
+    assert_eq!(percentile_interval(&[], 50.0), None);
+    assert_eq!(percentile_interval(&samples, 100.0), None);
+}
+
+#[test]
 fn cdf_merges_equal_values_and_ends_at_one() {
     assert_eq!(cdf(&[3.0, 1.0, 1.0, 2.0]), vec![(1.0, 0.5), (2.0, 0.75), (3.0, 1.0)]);
 }

@@ -3,10 +3,10 @@
 use super::{Settings, Way};
 use crate::daemon::{Program, keygen};
 use crate::end::{CONGESTION, Contestant, EndReply, EndResult, EndRole, EndTask, Until};
-use crate::procfs::family_cpu_s;
+use crate::procfs::{cpu_s, family_cpu_s};
 use crate::{BenchError, failed};
 use core::time::Duration;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -22,34 +22,38 @@ const INSIDE_MTU: u32 = 1440;
 /// Time for a program to be ready, and for an end to answer beyond the transfer's own time.
 const START: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(20);
+/// Time without traffic, and before it until the last transfer has no effects.
+const IDLE: Duration = Duration::from_secs(20);
+const REST: Duration = Duration::from_secs(3);
 
 /// A contestant that is ready.
-pub(super) struct Place {
+pub(super) struct Rig {
     way: Way,
     network: VethNetwork,
     directory: TempDir,
     serve: Option<Program>,
     /// Programs that carry the data; ended when dropped.
-    _carriers: Vec<Process>,
+    carriers: Vec<Process>,
 }
 
-impl Place {
+impl Rig {
     pub(super) fn prepare(way: Way, settings: &Settings) -> Result<Self, BenchError> {
         let network = VethNetwork::create(2)?;
         let directory = TempDir::new().map_err(|error| failed("a directory", error))?;
-        let mut place = Self { way, network, directory, serve: None, _carriers: Vec::new() };
+        let mut rig = Self { way, network, directory, serve: None, carriers: Vec::new() };
         match way {
-            Way::Plain => {}
-            Way::Wireguard => place.wireguard(&settings.wireguard)?,
-            Way::Tunnel | Way::Exec => place.product()?,
+            // `connect` is started for each transfer: its server must know the far end's port.
+            Way::Plain | Way::Connect => {}
+            Way::Wireguard => rig.wireguard(&settings.wireguard)?,
+            Way::Tunnel | Way::Exec => rig.product()?,
         }
-        Ok(place)
+        Ok(rig)
     }
 
     /// Where the far end listens.
     fn far(&self) -> Ipv4Addr {
         match self.way {
-            Way::Plain => Side::Server.address(0),
+            Way::Plain | Way::Connect => Side::Server.address(0),
             Way::Wireguard => INSIDE[1],
             Way::Tunnel | Way::Exec => FAR,
         }
@@ -64,12 +68,30 @@ impl Place {
         }
     }
 
-    fn product(&mut self) -> Result<(), BenchError> {
-        self.shell(Side::Server, &format!("ip addr add {FAR}/32 dev lo"))?;
+    fn serve(&mut self, targets: [&str; 2]) -> Result<(), BenchError> {
         let key = keygen(self.directory.path())?;
         let command = self.network.command(Side::Server, product_program()?);
-        let arguments = ["serve", "--listen", "0.0.0.0:0", "--allow", "any", "--shared-key", &key];
+        let arguments = ["serve", "--listen", "0.0.0.0:0", targets[0], targets[1], "--shared-key", &key];
         self.serve = Some(Program::start(command, &arguments, self.directory.path())?);
+        Ok(())
+    }
+
+    /// `serve` and `connect` in front of this target; the client's program and where it listens.
+    fn connect(&mut self, target: SocketAddr) -> Result<(Program, SocketAddr), BenchError> {
+        self.serve(["--forward", &target.to_string()])?;
+        let session = self.session();
+        let mut arguments = vec!["connect", "--listen", "127.0.0.1:0"];
+        arguments.extend(session.iter().map(String::as_str));
+        let command = self.network.command(Side::Client, product_program()?);
+        let client = Program::start(command, &arguments, self.directory.path())?;
+        let entrance = client.listening().first().copied();
+        let entrance = entrance.ok_or_else(|| failed("tributary connect", "it listens nowhere"))?;
+        Ok((client, entrance))
+    }
+
+    fn product(&mut self) -> Result<(), BenchError> {
+        self.shell(Side::Server, &format!("ip addr add {FAR}/32 dev lo"))?;
+        self.serve(["--allow", "any"])?;
         if self.way != Way::Tunnel {
             return Ok(());
         }
@@ -77,11 +99,11 @@ impl Place {
         command.arg("tunnel").args(self.session()).args(["--dns", "off", "--to", &format!("{FAR}/32")]);
         command.env("RUST_LOG", "error").env("TRIBUTARY_RUNTIME_DIR", self.directory.path().join("tunnel"));
         let mut tunnel = Process::start("tributary tunnel", command)?;
-        self.until("tributary tunnel", &mut tunnel, |place| {
-            let route = place.shell(Side::Client, &format!("ip route get {FAR}"));
+        self.until("tributary tunnel", &mut tunnel, |rig| {
+            let route = rig.shell(Side::Client, &format!("ip route get {FAR}"));
             route.is_ok_and(|route| route.contains("tributary0"))
         })?;
-        self._carriers.push(tunnel);
+        self.carriers.push(tunnel);
         Ok(())
     }
 
@@ -120,7 +142,7 @@ impl Place {
                     INSIDE[1 - own]
                 ),
             )?;
-            self._carriers.push(process);
+            self.carriers.push(process);
         }
         Ok(())
     }
@@ -158,8 +180,13 @@ impl Place {
         let EndReply::Ready(listening) = far.reply(START)? else {
             return Err(far.failed("answered out of turn").into());
         };
-        let to = listening.first().map(|to| (Ipv4Addr::UNSPECIFIED, *to));
-        let role = EndRole::Source(to.into_iter().collect());
+        let mut to = *listening.first().ok_or_else(|| failed("the far end", "it listens nowhere"))?;
+        let mut client = None;
+        if self.way == Way::Connect {
+            let (program, entrance) = self.connect(to)?;
+            (client, to) = (Some(program), entrance);
+        }
+        let role = EndRole::Source(vec![(Ipv4Addr::UNSPECIFIED, to)]);
         let mut near = Process::endpoint("near end", self.near()?, "end", &task(role))?;
         let within = START + Duration::from_secs_f64(seconds);
         let done = |end: &Process| match end.reply(within)? {
@@ -171,10 +198,22 @@ impl Place {
             end.wait(START);
         }
         let cpu = family_cpu_s()? - before;
+        drop(client);
         Ok(match contestant {
             Contestant::Datagrams { back: true } => (far_result, near_result, cpu),
             _ => (near_result, far_result, cpu),
         })
+    }
+
+    /// What the carriers and the server need while nothing is sent, as a share of a core.
+    pub(super) fn idle(&self) -> Result<f64, BenchError> {
+        let carriers = self.carriers.iter().map(Process::id);
+        let programs: Vec<u32> = carriers.chain(self.serve.as_ref().map(Program::id)).collect();
+        let spent = || programs.iter().map(|id| cpu_s(*id)).sum::<Result<f64, BenchError>>();
+        std::thread::sleep(REST);
+        let before = spent()?;
+        std::thread::sleep(IDLE);
+        Ok((spent()? - before) / IDLE.as_secs_f64())
     }
 
     /// The command that becomes the near end.
