@@ -29,6 +29,9 @@ pub enum Method {
     Student,
     /// From the smallest to the largest value; for few seeds.
     Range,
+    /// The bootstrap over the pooled values, each with all its seeds: for networks that are a sample of many. Where nothing is
+    /// pooled, over the seeds.
+    Pooled,
 }
 
 /// A value and its interval.
@@ -299,10 +302,15 @@ pub fn measure(
     let interval = match (method, seeds.as_slice()) {
         (_, []) => None,
         (_, [_]) => over_items(),
-        (Method::Bootstrap, seeds) => bootstrap(&numbered(seeds.len()), &|places| {
-            let drawn: Vec<u64> = places.iter().map(|place| seeds[*place]).collect();
-            of(Draw { seeds: &drawn, items: None })
-        }),
+        (Method::Bootstrap | Method::Pooled, seeds) => {
+            let is_pooled = method == Method::Pooled && seeds[0] / SEEDS != seeds[seeds.len() - 1] / SEEDS;
+            let groups = seeds.chunk_by(|a, b| is_pooled && a / SEEDS == b / SEEDS);
+            let groups: Vec<&[u64]> = groups.collect();
+            bootstrap(&numbered(groups.len()), &|places| {
+                let drawn: Vec<u64> = places.iter().flat_map(|place| groups[*place]).copied().collect();
+                of(Draw { seeds: &drawn, items: None })
+            })
+        }
         (method, seeds) => {
             let alone = |seed: &u64| of(Draw { seeds: &[*seed], items: None });
             let each: Vec<f64> = seeds.iter().filter_map(alone).collect();

@@ -18,6 +18,8 @@ pub(crate) const AXES: [&str; 7] =
     ["scenario", "transport", "scheduler", "congestion", "rtt", "queue", "loss"];
 /// Resolution of the start time of a run with `any-phase`.
 const STEP: Duration = Duration::from_millis(10);
+/// Steps within the first ten seconds of a recording, in which it begins with `any-phase`.
+const RECORDED_STEPS: u64 = 1000;
 
 /// Values of axes; `["*"]` stands for every planned value.
 pub type Axes = BTreeMap<String, Vec<String>>;
@@ -86,7 +88,7 @@ pub struct Matrix {
     /// Whether 1000 messages of 64 bytes per second are sent beside the bulk transfer.
     #[serde(default)]
     pub messages: bool,
-    /// Whether the seed also shifts the phase of the radios' rate cycles.
+    /// Whether the seed also shifts the phase of the radios' rate cycles, and where in its first ten seconds a recording begins.
     #[serde(default)]
     pub any_phase: bool,
     /// Number of attempts for an emulated run with an invalid audit. The last attempt is kept and marked.
@@ -475,11 +477,15 @@ impl Cell {
         }
         if self.any_phase {
             let mut rng = Rng::new(self.seed).child("phase");
+            // Recordings that were made at the same time stay so.
+            let recorded = STEP * rng.child("recorded").below(RECORDED_STEPS) as u32;
             for path in &mut network.paths {
                 let random = rng.next_u64();
                 for link in [&mut path.down, &mut path.up] {
-                    if let RateSpec::Turns(turns) = &link.rate {
-                        link.rate = link.rate.begun_at(phase(turns, random, STEP));
+                    match &link.rate {
+                        RateSpec::Turns(turns) => link.rate = link.rate.begun_at(phase(turns, random, STEP)),
+                        RateSpec::Trace(_) => link.rate = link.rate.begun_at(recorded),
+                        _ => {}
                     }
                 }
             }

@@ -53,6 +53,12 @@ impl<'a> Group<'a> {
         &self.runs[0].labels
     }
 
+    /// A metric by seed.
+    #[must_use]
+    pub fn values(&self, metric: &str) -> BTreeMap<u64, f64> {
+        self.runs.iter().filter_map(|run| Some((run.seed, number(run, metric)?))).collect()
+    }
+
     /// A metric over the seeds; `None` when no run has it.
     #[must_use]
     pub fn spread(&self, metric: &str) -> Option<Spread> {

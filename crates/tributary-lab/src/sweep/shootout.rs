@@ -1,10 +1,12 @@
-//! The shoot-out: every transport in every condition, the best transport of each row, and the conditions in which the
-//! product's scheduler is not the best. The verdicts are computed from the runs.
+//! The shoot-out: every transport in every condition, and the conditions in which the product's scheduler is not the best. It is
+//! compared with each other transport seed by seed: both had the same losses and rates. The verdicts come from the intervals of
+//! these differences.
 
 use super::groups::{Group, Spread};
 use crate::reproduce::{Labels, Outcome};
 use tributary_report::{
-    Bars, Column, HtmlReport, Interval, KeyFigure, RunInfo, Table, TableCell, Tone, plot::Bar,
+    Bars, Column, Expectation, HtmlReport, Judged, KeyFigure, RunInfo, Table, TableCell, Tone, Verdict,
+    plot::Bar, stats,
 };
 
 /// The product's scheduler.
@@ -86,12 +88,12 @@ impl Better {
         }
     }
 
-    /// Whether all of `best` is better than all of `value`.
-    fn is_apart(self, value: Interval, best: Interval) -> bool {
-        match self {
-            Self::More { .. } => best.low > value.high,
-            Self::Less { .. } => best.high < value.low,
-        }
+    /// The largest difference that is a tie, in the unit of [`Self::behind`].
+    fn bound(self) -> Expectation {
+        Expectation::AtMost(match self {
+            Self::More { tie } => tie * 100.0,
+            Self::Less { tie } => tie,
+        })
     }
 }
 
@@ -126,18 +128,30 @@ struct Rank {
     hero: f64,
     best: f64,
     winner: String,
-    /// The confidence intervals do not overlap; false with a single seed.
-    clear: bool,
+    /// How far it is behind the winner, over the seeds.
+    behind: Judged,
+    /// Whether it is the best, or within a tie of it: the verdict on all other transports together.
+    verdict: Verdict,
 }
 
 impl Rank {
+    /// By the means alone.
     fn is_tie(&self) -> bool {
         self.better.is_tie(self.hero, self.best)
     }
+}
 
-    fn behind(&self) -> f64 {
-        self.better.behind(self.hero, self.best)
+/// How many ranks hold, fail, and are undecided.
+fn tally<'a>(ranks: impl Iterator<Item = &'a Rank>) -> [usize; 3] {
+    let mut counts = [0; 3];
+    for rank in ranks {
+        counts[match rank.verdict {
+            Verdict::Holds => 0,
+            Verdict::Fails => 1,
+            Verdict::Undecided => 2,
+        }] += 1;
     }
+    counts
 }
 
 impl Line {
@@ -195,11 +209,34 @@ impl<'a> Page<'a> {
         (fewest, self.failed.iter().filter(|failed| *failed == line).count())
     }
 
-    fn spread(&self, line: &Line, transport: &str, measure: Measure) -> Option<Spread> {
+    fn group(&self, line: &Line, transport: &str) -> Option<&Group<'a>> {
         let same = |group: &&Group<'_>| {
             transport_of(group.labels()) == transport && Line::of(group.labels()) == *line
         };
-        self.groups.iter().find(same)?.spread(measure.of)
+        self.groups.iter().find(same)
+    }
+
+    fn spread(&self, line: &Line, transport: &str, measure: Measure) -> Option<Spread> {
+        self.group(line, transport)?.spread(measure.of)
+    }
+
+    /// How far a transport is behind another one, over the seeds that both have. If it is the same for all of at least five seeds,
+    /// nothing in the condition is random for them, and the difference is exact.
+    fn behind(&self, line: &Line, transport: &str, other: &str, measure: Measure) -> Option<Judged> {
+        let [own, others] = [transport, other].map(|name| self.group(line, name));
+        let others = others?.values(measure.of);
+        let pairs = own?
+            .values(measure.of)
+            .into_iter()
+            .filter_map(|(seed, own)| Some(measure.better.behind(own, *others.get(&seed)?)));
+        let differences: Vec<f64> = pairs.collect();
+        (!differences.is_empty()).then(|| Judged::over(&differences, stats::mean, measure.better.bound()))
+    }
+
+    /// Whether a transport is the best of a line, or within a tie of it.
+    fn verdict(&self, line: &Line, transport: &str, measure: Measure) -> Verdict {
+        let others = self.transports.iter().filter(|other| *other != transport);
+        Verdict::all(others.filter_map(|other| Some(self.behind(line, transport, other, measure)?.verdict)))
     }
 
     /// The best transport of a line; the first one if several are equal.
@@ -211,25 +248,26 @@ impl<'a> Page<'a> {
         all.reduce(|best, next| if measure.better.prefers(next.1.mean, best.1.mean) { next } else { best })
     }
 
-    fn standings(&self) -> Vec<Rank> {
-        let mut standings = Vec::new();
+    fn ranks(&self) -> Vec<Rank> {
+        let mut ranks = Vec::new();
         for line in &self.lines {
             for measure in MEASURES {
                 let hero = self.spread(line, HERO, measure);
                 let (Some(hero), Some((winner, best))) = (hero, self.best(line, measure)) else { continue };
-                let ends = hero.interval.zip(best.interval);
-                standings.push(Rank {
+                let Some(behind) = self.behind(line, HERO, winner, measure) else { continue };
+                ranks.push(Rank {
                     line: line.clone(),
                     measure: measure.title,
                     better: measure.better,
                     hero: hero.mean,
                     best: best.mean,
                     winner: winner.to_owned(),
-                    clear: ends.is_some_and(|(hero, best)| measure.better.is_apart(hero, best)),
+                    behind,
+                    verdict: self.verdict(line, HERO, measure),
                 });
             }
         }
-        standings
+        ranks
     }
 
     fn table(&self, measure: Measure) -> Table {
@@ -255,13 +293,14 @@ impl<'a> Page<'a> {
         table
     }
 
-    /// The conditions in which the product's scheduler is not the best by the measures of one kind; the largest
-    /// difference first.
-    fn losses(&self, kind: Better) -> Table {
-        let mut lost: Vec<Rank> =
-            self.standings().into_iter().filter(|s| s.better == kind && !s.is_tie()).collect();
-        lost.sort_by(|a, b| b.behind().total_cmp(&a.behind()));
-        Table::of(lost_title(kind), &lost)
+    /// The conditions in which the product's scheduler is not the best by the measures of one kind, by the interval or by the means;
+    /// the largest difference first.
+    fn losses(&self, kind: Better, ranks: &[Rank]) -> Table {
+        let is_lost =
+            |rank: &&Rank| rank.better == kind && (!rank.is_tie() || rank.verdict == Verdict::Fails);
+        let mut lost: Vec<&Rank> = ranks.iter().filter(is_lost).collect();
+        lost.sort_by(|a, b| b.behind.value.total_cmp(&a.behind.value));
+        Table::of(lost_title(kind), lost)
             .text("condition", |rank| rank.line.condition())
             .text("control", |rank| &rank.line.congestion)
             .text("by", |rank| rank.measure)
@@ -269,51 +308,60 @@ impl<'a> Page<'a> {
             .text("best", |rank| &rank.winner)
             .number(("its value", kind.unit()), 1, |rank| rank.best)
             .strong()
-            .number(("behind", kind.behind_unit()), 1, Rank::behind)
-            .text("intervals", |rank| if rank.clear { "apart" } else { "touch, or none" })
+            .judged(&format!("behind ({})", kind.behind_unit()), |rank| rank.behind.cells(1))
             .table()
     }
 
-    /// One sentence per measure: in how many conditions the product's scheduler is the best, or not apart from it by
-    /// more than a tie; and one about all measures.
-    fn verdicts(&self) -> Vec<String> {
-        let standings = self.standings();
+    /// One sentence per measure: in how many conditions the product's scheduler is the best, or not behind it by more than a tie; and
+    /// one about all measures.
+    fn verdicts(&self, ranks: &[Rank]) -> Vec<String> {
         let of = |measure: &Measure| {
-            let all: Vec<&Rank> = standings.iter().filter(|s| s.measure == measure.title).collect();
-            let best = all.iter().filter(|s| s.is_tie()).count();
-            let clearly = all.iter().filter(|s| !s.is_tie() && s.clear).count();
+            let all = || ranks.iter().filter(|rank| rank.measure == measure.title);
+            let [holds, fails, undecided] = tally(all());
             format!(
-                "By {}: {HERO} is the best, or within {} of it, in {best} of {} rows; in {clearly} another is \
-                 ahead with intervals that do not touch.",
+                "By {}: {HERO} is the best, or within {} of it, in {holds} of {} rows; another is further ahead in {fails}; \
+                 {undecided} are undecided. By the means alone it is in {}.",
                 measure.title,
                 measure.better.tie(),
-                all.len()
+                all().count(),
+                all().filter(|rank| rank.is_tie()).count()
             )
         };
         MEASURES.iter().map(of).chain([self.all_at_once()]).collect()
     }
 
-    /// Whether a transport is the best of a line, or within a tie, by every measure. A measure without values does not count.
-    fn leads(&self, line: &Line, transport: &str) -> bool {
-        MEASURES.iter().all(|&measure| {
+    /// Whether a transport is the best of a line, or within a tie, by every measure: by the means, and by the intervals. A measure
+    /// without values does not count.
+    fn leads(&self, line: &Line, transport: &str) -> [bool; 2] {
+        let by_means = MEASURES.iter().all(|&measure| {
             let own = self.spread(line, transport, measure).map(|spread| spread.mean);
             let best = self.best(line, measure).map(|(_, spread)| spread.mean);
             best.is_none_or(|best| own.is_some_and(|own| measure.better.is_tie(own, best)))
-        })
+        });
+        let holds = |measure: &Measure| self.verdict(line, transport, *measure) == Verdict::Holds;
+        [by_means, by_means && MEASURES.iter().all(holds)]
     }
 
     /// In how many lines the product's scheduler, another transport, or none is the best by every measure.
     fn all_at_once(&self) -> String {
-        let (own, others): (Vec<&Line>, Vec<&Line>) =
-            self.lines.iter().partition(|line| self.leads(line, HERO));
-        let another = others.iter().filter(|line| self.transports.iter().any(|name| self.leads(line, name)));
-        let another = another.count();
+        let [mut by_means, mut by_intervals] = [[0; 2]; 2];
+        for line in &self.lines {
+            let own = self.leads(line, HERO);
+            let others = self.transports.iter().map(|name| self.leads(line, name));
+            let any = others.fold([false; 2], |any, leads| [any[0] || leads[0], any[1] || leads[1]]);
+            for (counts, at) in [(&mut by_means, 0), (&mut by_intervals, 1)] {
+                counts[0] += usize::from(own[at]);
+                counts[1] += usize::from(any[at] && !own[at]);
+            }
+        }
         format!(
-            "By all {} at once: {HERO} in {} of {} rows, only others in {another}, none in {}.",
+            "By all {} at once: {HERO} in {} of {} rows, only others in {}. By the means alone: {HERO} in {}, only others in {}.",
             MEASURES.len(),
-            own.len(),
+            by_intervals[0],
             self.lines.len(),
-            others.len() - another
+            by_intervals[1],
+            by_means[0],
+            by_means[1]
         )
     }
 
@@ -330,11 +378,12 @@ impl<'a> Page<'a> {
             out.push_str(&format!(" {name}: {value}."));
         }
         out.push_str("\n\n");
-        for verdict in self.verdicts() {
+        let ranks = self.ranks();
+        for verdict in self.verdicts(&ranks) {
             out.push_str(&format!("- {verdict}\n"));
         }
         for kind in [RATE, SILENCE] {
-            let losses = self.losses(kind);
+            let losses = self.losses(kind, &ranks);
             if !losses.is_empty() {
                 out.push_str(&format!("\n### {}\n\n{}", lost_title(kind), losses.to_markdown()));
             }
@@ -349,7 +398,8 @@ impl<'a> Page<'a> {
     #[must_use]
     pub fn html(&self) -> String {
         let mut report = HtmlReport::new(&format!("shoot-out · {}", self.name));
-        let verdicts = self.verdicts();
+        let ranks = self.ranks();
+        let verdicts = self.verdicts(&ranks);
         report.headline(&format!(
             "{} transports in {} rows of conditions and controls{}.",
             self.transports.len(),
@@ -358,22 +408,22 @@ impl<'a> Page<'a> {
         ));
         report.lead(&verdicts.join(" "));
         for (measure, verdict) in MEASURES.iter().zip(&verdicts) {
-            let standings = self.standings();
-            let own = standings.iter().filter(|s| s.measure == measure.title);
-            let best = own.clone().filter(|s| s.is_tie()).count();
-            let value = format!("{best} of {}", own.count());
+            let own = || ranks.iter().filter(|rank| rank.measure == measure.title);
+            let value = format!("{} of {}", tally(own())[0], own().count());
             report.card(
                 KeyFigure::new(&format!("{HERO} best by {}", measure.title), &value, "rows").note(verdict),
             );
         }
         for kind in [RATE, SILENCE] {
-            let losses = self.losses(kind);
+            let losses = self.losses(kind, &ranks);
             report.section(lost_title(kind));
             if losses.is_empty() {
                 report.text(&format!("{HERO} is the best, or within {} of it, in every row.", kind.tie()));
             } else {
-                report
-                    .table(&losses, "Worst first. Intervals: 95 % of the mean over the seeds, by bootstrap.");
+                report.table(
+                    &losses,
+                    "Worst first. Intervals: 95 % of the mean difference over the seeds, by bootstrap.",
+                );
             }
         }
         for measure in MEASURES {

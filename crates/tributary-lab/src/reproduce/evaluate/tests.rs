@@ -79,6 +79,29 @@ fn pooled_networks_count_as_further_runs() {
 }
 
 #[test]
+fn the_seeds_of_a_pooled_network_are_drawn_together() {
+    // Two networks: all seeds of one have the rate 1, all of the other have 3.
+    let on = |scenario: &str, seed, rate| {
+        let mut sample = sample("ours", seed, &[rate; 4]);
+        sample.labels.insert("scenario".to_owned(), scenario.to_owned());
+        sample
+    };
+    let samples: Vec<Sample> =
+        (1..=20).flat_map(|seed| [on("car", seed, 1.0), on("train", seed, 3.0)]).collect();
+    let (subjects, pool) = (BTreeMap::new(), ["scenario".to_owned()]);
+    let measurements =
+        Measurements { samples: &samples, subjects: &subjects, metrics: &METRICS, pool: &pool };
+    let expression = Expression::parse("mean(ours.goodput)").unwrap();
+    let interval = |method| {
+        let bound = measurements.bind(&expression, &Labels::new()).unwrap();
+        measure(&[bound], |values| values[0], method).interval.unwrap()
+    };
+    assert_eq!(interval(Method::Pooled), Interval { low: 1.0, high: 3.0 });
+    let runs = interval(Method::Bootstrap);
+    assert!(runs.low > 1.5 && runs.high < 2.5, "{runs:?}");
+}
+
+#[test]
 fn only_seeds_common_to_all_cells_count() {
     let mut samples =
         vec![sample("ours", 1, &[4.0]), sample("ours", 2, &[100.0]), sample("theirs", 1, &[2.0])];

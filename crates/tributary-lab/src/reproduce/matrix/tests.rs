@@ -71,3 +71,27 @@ fn the_shipped_plan_is_possible() {
     let all = plan.cells(&Selection { world: World::Sim, held_back: true, ..Selection::default() }).unwrap();
     assert_eq!(all.len() % (18 * 8 * 3), 0, "18 transports, 8 congestion controls, 3 seeds");
 }
+
+#[test]
+fn recordings_of_one_run_begin_at_the_same_moment() {
+    let directory = tempfile::tempdir().unwrap();
+    let rates: String = (1..=60).map(|mbps| format!("{mbps}\n")).collect();
+    std::fs::write(directory.path().join("rates.csv"), format!("mbps\n{rates}")).unwrap();
+    let path =
+        "[[path]]\ndown.rate = { trace = { file = \"rates.csv\", every = \"1 s\", rate = \"mbps\" } }\n";
+    let file = directory.path().join("recorded.toml");
+    let named = |name: &str| path.replace("down", &format!("name = \"{name}\"\ndown"));
+    let scenario = format!("name = \"recorded\"\nduration = \"60 s\"\n{}{}", named("a"), named("b"));
+    std::fs::write(&file, scenario).unwrap();
+    let plan = PLAN
+        .replace("[\"los\", \"mobility\"]", &format!("[{:?}]\nany-phase = true", file.display().to_string()));
+    let networks: Vec<Scenario> = cells(&plan, &Selection::default())
+        .unwrap()
+        .iter()
+        .filter(|cell| cell.label("transport") == "fbdt" && cell.label("rtt") == "scenario")
+        .map(|cell| cell.network().unwrap())
+        .collect();
+    assert!(networks.iter().all(|network| network.paths[0].down.rate == network.paths[1].down.rate));
+    let first = &networks[0].paths[0].down.rate;
+    assert!(networks.iter().any(|network| network.paths[0].down.rate != *first), "seeds differ");
+}

@@ -43,13 +43,13 @@ fn the_report_names_rows_in_which_another_transport_is_better() {
     }
     let text = markdown(&rows);
     assert!(
-        text.contains("By mean: fbdt is the best, or within 1 % of it, in 1 of 2 rows; in 1 another"),
+        text.contains(
+            "By mean: fbdt is the best, or within 1 % of it, in 1 of 2 rows; another is further ahead in 1; 0 are undecided."
+        ),
         "{text}"
     );
-    assert!(
-        text.contains("| nlos, queue 20 ms | cubic | mean | 80.3 | blest | **100.3** | 19.9 | apart |"),
-        "{text}"
-    );
+    let lost = "| nlos, queue 20 ms | cubic | mean | 80.3 | blest | **100.3** | **19.9** | 19.9 to 20.0 | ≤ 1.00 | **fails** |";
+    assert!(text.contains(lost), "{text}");
     assert!(!text.contains("| los, queue 20 ms | cubic | mean | 1"), "{text}");
     assert!(text.contains("5 seeds, 1 to 5"), "{text}");
     let html = Page::new(&outcome(&rows), false).html();
@@ -78,11 +78,11 @@ fn the_shortest_silence_is_the_best_and_twenty_milliseconds_are_a_tie() {
     let text = page.markdown();
     assert!(
         text.contains(
-            "By longest silence: fbdt is the best, or within 20 ms of it, in 2 of 3 rows; in 1 another"
+            "By longest silence: fbdt is the best, or within 20 ms of it, in 2 of 3 rows; another is further ahead in 1;"
         ),
         "{text}"
     );
-    let lost = "| nlos, queue 20 ms | cubic | longest silence | 54.0 | blest | **33.0** | 21.0 | apart |";
+    let lost = "| nlos, queue 20 ms | cubic | longest silence | 54.0 | blest | **33.0** | **21.0** | 21.0 to 21.0 | ≤ 20.0 | **fails** |";
     assert!(text.contains(lost), "{text}");
     assert!(!text.contains("| cubic | longest silence | 52.0"), "{text}");
     assert!(text.contains("| onoff, queue 20 ms | cubic | **63.0** | 903.0 | fbdt |"), "{text}");
@@ -103,21 +103,25 @@ fn the_report_covers_winning_every_row_and_having_no_rows() {
 
 #[test]
 fn rows_are_counted_in_which_one_transport_is_the_best_by_every_measure() {
-    let with = |scenario, transport, mbps, ms| {
-        let mut row = row(scenario, transport, 1, mbps);
+    let with = |scenario, transport, seed, mbps, ms| {
+        let mut row = row(scenario, transport, seed, mbps);
         row.set("silence", Some(ms));
         row
     };
-    let rows = [
-        with("los", "fbdt", 100.0, 20.0),
-        with("los", "blest", 100.0, 90.0),
-        with("nlos", "fbdt", 90.0, 90.0),
-        with("nlos", "blest", 100.0, 20.0),
-        with("onoff", "fbdt", 90.0, 20.0),
-        with("onoff", "blest", 100.0, 90.0),
-    ];
+    let mut rows = Vec::new();
+    for seed in 1..=5 {
+        rows.push(with("los", "fbdt", seed, 100.0, 20.0));
+        rows.push(with("los", "blest", seed, 100.0, 90.0));
+        rows.push(with("nlos", "fbdt", seed, 90.0, 90.0));
+        rows.push(with("nlos", "blest", seed, 100.0, 20.0));
+        rows.push(with("onoff", "fbdt", seed, 90.0, 20.0));
+        rows.push(with("onoff", "blest", seed, 100.0, 90.0));
+        // The best by the mean, with seeds in which it is far behind.
+        rows.push(with("mobility", "fbdt", seed, if seed == 1 { 200.0 } else { 95.0 }, 20.0));
+        rows.push(with("mobility", "blest", seed, 100.0, 20.0));
+    }
     let text = markdown(&rows);
-    let expected = "By all 4 at once: fbdt in 1 of 3 rows, only others in 1, none in 1.";
+    let expected = "By all 4 at once: fbdt in 1 of 4 rows, only others in 1. By the means alone: fbdt in 2, only others in 1.";
     assert!(text.contains(expected), "{text}");
 }
 
@@ -126,12 +130,12 @@ fn a_single_seed_has_no_interval_and_failures_are_counted() {
     let mut rows = vec![row("los", "fbdt", 1, 80.0), row("los", "blest", 1, 100.0)];
     rows.push(Sample { failure: Some("stopped".to_owned()), ..row("los", "ecf", 1, 0.0) });
     let text = markdown(&rows);
-    assert!(text.contains("in 0 another is ahead") && !text.contains("apart"), "{text}");
+    assert!(text.contains("another is further ahead in 0; 1 are undecided"), "{text}");
     assert!(text.contains("| blest | 1 | 1 |"), "{text}");
 }
 
 #[test]
-fn equal_results_for_all_seeds_have_no_interval() {
+fn results_that_are_equal_for_all_seeds_have_no_interval_and_their_difference_is_exact() {
     let mut rows = Vec::new();
     for seed in 1..=5 {
         rows.push(row("los", "fbdt", seed, 80.0));
@@ -143,5 +147,5 @@ fn equal_results_for_all_seeds_have_no_interval() {
     assert_eq!((interval(0), interval(1)), (None, None));
     assert!(interval(2).is_some());
     let text = markdown(&rows);
-    assert!(text.contains("in 0 another is ahead") && !text.contains("apart"), "{text}");
+    assert!(text.contains("| **20.0** | 20.0 to 20.0 | ≤ 1.00 | **fails** |"), "{text}");
 }
