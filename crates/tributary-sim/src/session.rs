@@ -21,7 +21,7 @@ use bytes::Bytes;
 use tributary_cc::SiblingView;
 use tributary_proto::handshakes::Handshakes;
 use tributary_proto::{Config, ReadError, Session, Side};
-use tributary_types::{Bitrate, Instant, StreamId};
+use tributary_types::{Bitrate, Instant, PathId, StreamId};
 
 use crate::host::Outbox;
 use crate::multipath::{self, MultipathError, SimPath, SubflowPath};
@@ -76,8 +76,9 @@ impl Default for SessionConfig {
 /// More subflows than a client opens before it is started again.
 const SUBFLOWS_OF_A_CLIENT: u32 = 1 << 16;
 
-/// The pipes of connections opened by the client: up and down. The server takes them when the SYN arrives.
-type Dialled = Rc<RefCell<BTreeMap<u32, [Wire; 2]>>>;
+/// Connections opened by the client: pipes up and down, and whether the SYN announces small segments. The server takes them when the
+/// SYN arrives.
+type Dialled = Rc<RefCell<BTreeMap<u32, ([Wire; 2], bool)>>>;
 
 /// One end of a session.
 #[derive(Debug)]
@@ -86,6 +87,8 @@ pub struct SessionTransport {
     config: Rc<SessionConfig>,
     paths: Vec<SimPath>,
     dialled: Dialled,
+    /// Paths that are connected with small segments. Client only.
+    small: BTreeSet<PathId>,
     /// Added to the identifiers of subflows in the numbers of connections: two runs of a client share none.
     first_connection: u32,
     started: bool,
@@ -144,6 +147,7 @@ impl SessionTransport {
             config,
             paths,
             dialled,
+            small: BTreeSet::new(),
             first_connection: 0,
             started: false,
             sessions: 0,

@@ -138,7 +138,7 @@ impl Connection {
     // ---- what TCP knows
 
     /// TCP's state, if the previous one is old enough.
-    pub fn refresh(&mut self, now: Instant, mss: u64) -> Option<SubflowInfo> {
+    pub fn refresh(&mut self, now: Instant) -> Option<SubflowInfo> {
         if !self.room.poll_ask(now) {
             return None;
         }
@@ -152,7 +152,7 @@ impl Connection {
             unsent: info.unsent + self.held(),
             delivery_rate: info.delivery_rate,
             app_limited: info.app_limited,
-            mss: mss as u32,
+            mss: self.socket.mss() as u32,
             delivered: info.delivered,
             heard_at: info.heard_at,
         }))

@@ -175,7 +175,7 @@ impl SessionTransport {
         let Some(session) = &mut self.session else { return false };
         self.dirty |= self.due.take_if(|due| *due <= now).is_some();
         for connection in self.connections.iter_mut().filter(|c| c.phase == Phase::Open) {
-            if let Some(info) = connection.refresh(now, self.config.tcp.mss) {
+            if let Some(info) = connection.refresh(now) {
                 self.recorder.arrived(|| Arrival::Info(connection.subflow, info));
                 session.handle_subflow_info(connection.subflow, info);
                 self.dirty = true;
@@ -233,6 +233,10 @@ impl SessionTransport {
                     self.recorder.decided(|turn| turn.closed.push((subflow, abort)));
                     self.end(now, at, abort);
                 }
+            }
+            Event::SmallSegments { path, small: true } => drop(self.small.insert(path)),
+            Event::SmallSegments { path, small: false } | Event::PathRemoved { path } => {
+                self.small.remove(&path);
             }
             Event::StreamOpened(id) | Event::FlowOpened(id) => {
                 self.notices.push_back(Notice::Opened(u64::from(id.0)))

@@ -3,7 +3,9 @@
 //! The decisions of both ends are in `tributary_proto::handshakes`. The server has one session at most.
 
 use tributary_proto::coupling::is_coupled;
-use tributary_proto::handshakes::{Action, Failure, HANDSHAKE_TIME, Introduction, LINGER, Progress, accept};
+use tributary_proto::handshakes::{
+    Action, Failure, HANDSHAKE_TIME, Introduction, LINGER, Progress, SMALL_SEGMENT, accept,
+};
 use tributary_proto::{Config, Session, Side};
 use tributary_types::{Instant, PathId, Rng, SubflowId};
 
@@ -15,6 +17,9 @@ use crate::multipath;
 use crate::packet::TcpSegment;
 use crate::tcp::TcpSocket;
 use crate::transport::Notice;
+
+/// Bytes of the timestamps in every segment, which the announced size of segments contains (RFC 6691).
+const TIMESTAMPS: u64 = 12;
 
 impl SessionTransport {
     /// A session of this end with the configured settings.
@@ -35,13 +40,17 @@ impl SessionTransport {
         made.expect("the settings were checked when the pair was made")
     }
 
-    fn socket(&self, number: u32) -> TcpSocket {
+    fn socket(&self, number: u32, small: bool) -> TcpSocket {
+        let mut tcp = self.config.tcp.clone();
+        if small {
+            tcp.mss = tcp.mss.min(u64::from(SMALL_SEGMENT) - TIMESTAMPS);
+        }
         let seed = self.config.seed ^ u64::from(number);
         let congestion = (self.config.congestion.as_str(), &self.config.own);
-        let controller = multipath::controller(congestion, &self.config.tcp, seed);
+        let controller = multipath::controller(congestion, &tcp, seed);
         match self.side {
-            Side::Client => TcpSocket::connect(self.config.tcp.clone(), controller, number),
-            Side::Server => TcpSocket::listen(self.config.tcp.clone(), controller, number),
+            Side::Client => TcpSocket::connect(tcp, controller, number),
+            Side::Server => TcpSocket::listen(tcp, controller, number),
         }
     }
 
@@ -101,13 +110,14 @@ impl SessionTransport {
         let at = usize::from(path.0);
         let number = multipath::connection_number(self.first_connection + subflow.0, at);
         let [up, down] = <[super::Wire; 2]>::default();
-        self.dialled.borrow_mut().insert(number, [up.clone(), down.clone()]);
+        let small = self.small.contains(&path);
+        self.dialled.borrow_mut().insert(number, ([up.clone(), down.clone()], small));
         self.connections.push(Connection::new(Fresh {
             number,
             path: at,
             subflow,
             until: Instant::MAX,
-            socket: self.socket(number),
+            socket: self.socket(number, small),
             route: self.paths[at].route,
             input: down,
             output: up,
@@ -121,14 +131,14 @@ impl SessionTransport {
             return None;
         }
         let number = segment.connection;
-        let [up, down] = self.dialled.borrow_mut().remove(&number)?;
+        let ([up, down], small) = self.dialled.borrow_mut().remove(&number)?;
         let (incarnation, at) = multipath::incarnation_and_path(number);
         self.connections.push(Connection::new(Fresh {
             number,
             path: at,
             subflow: SubflowId(incarnation),
             until: now + HANDSHAKE_TIME,
-            socket: self.socket(number),
+            socket: self.socket(number, small),
             route: self.paths.get(at)?.route,
             input: up,
             output: down,
