@@ -74,6 +74,8 @@ fn restart(end: End) -> Trial {
 fn trials_break_no_rule() {
     let abandoned =
         trial(1, &[write(End::Server, 0, 9_000_000), (800, Act::Abandon { end: End::Client, code: 4 })]);
+    let too_soon =
+        trial(1, &[write(End::Server, 0, 400_000), (5, Act::Abandon { end: End::Client, code: 4 })]);
     let plain = Trial { tls: false, early: true, ..faults() };
     let all = [
         ("faults", faults()),
@@ -81,6 +83,7 @@ fn trials_break_no_rule() {
         ("the server is started again", restart(End::Server)),
         ("the client is started again", restart(End::Client)),
         ("the client abandons the session", abandoned),
+        ("the client abandons it before there is one", too_soon),
     ];
     std::thread::scope(|scope| {
         for (name, trial) in &all {

@@ -229,6 +229,12 @@ impl SessionTransport {
         (self.connections.len(), self.dialled.borrow().len())
     }
 
+    /// Numbers of the connections that are a path's subflows.
+    pub(crate) fn open_on(&self, path: u8) -> impl Iterator<Item = u32> + '_ {
+        let open = self.connections.iter().filter(|c| c.phase == Phase::Open);
+        open.filter(move |c| self.paths[c.path].path == path).map(|c| c.number)
+    }
+
     /// A reset of each subflow of a path, as somebody on the path can make it: with the number that the receiver expects next,
     /// `beside` (RFC 5961 §3.2).
     pub(crate) fn resets(&self, path: u8, beside: u64) -> Vec<Packet> {

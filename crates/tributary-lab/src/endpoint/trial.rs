@@ -19,7 +19,7 @@ use tokio::time::{Instant as Wall, sleep_until};
 use tributary_net::transport::{Acceptor, Connection, TransportConfig, TransportError};
 use tributary_net::{Local, PathConfig};
 use tributary_proto::handshakes::CODE_GONE;
-use tributary_sim::trial::{Act, End, LineState, Lines, Trial};
+use tributary_sim::trial::{End, LineState, Lines, Trial};
 use tributary_types::Instant;
 
 pub use places::Places;
@@ -52,6 +52,8 @@ pub(crate) enum Order {
     Look,
     /// All operations are over: read and end every stream.
     Settle,
+    /// End the session at once with this code.
+    Abandon(u32),
     /// Client: end the session. Server: end all sessions but the one of this name, which the client does not have any more.
     Close(Option<String>),
     /// Drop everything; only `Look` may follow.
@@ -121,6 +123,7 @@ pub(super) async fn run(task: &Task, end: &TrialEnd) -> Result<(), EndpointError
             Order::Begin(at) => app.began = Some(began(at)),
             Order::Look => reply(&Reply::Trial(Box::new(app.look()))),
             Order::Settle => app.settle(),
+            Order::Abandon(code) => app.abandon(code),
             Order::Close(name) => app.close(name.as_deref()),
             Order::Leave => app.leave(),
         }
@@ -198,7 +201,7 @@ impl<'a> App<'a> {
         self.open(cx);
         let now = self.now();
         for attended in &mut self.sessions {
-            attended.attend(now, &self.end.trial, self.end.end, cx);
+            attended.attend(now, &self.end.trial, cx);
         }
         let gone = |attended: &Attended| attended.sockets.ended().is_some_and(|(code, _)| code == CODE_GONE);
         if self.end.end == End::Client && self.sessions.iter().any(gone) {
@@ -254,9 +257,13 @@ impl<'a> App<'a> {
         self.settled = true;
         let now = self.now();
         for attended in &mut self.sessions {
-            attended.begin(now, &self.end.trial, self.end.end);
+            attended.begin(now, &self.end.trial);
             attended.lines.settle(now);
         }
+    }
+
+    fn abandon(&self, code: u32) {
+        self.sessions.iter().for_each(|attended| attended.sockets.session().abort(code, "abandoned"));
     }
 
     fn close(&mut self, name: Option<&str>) {
@@ -292,21 +299,16 @@ impl TrialEnd {
 
 impl Attended {
     /// Begins the operations that are due.
-    fn begin(&mut self, now: Instant, trial: &Trial, end: End) {
+    fn begin(&mut self, now: Instant, trial: &Trial) {
         let due = trial.operations[self.applied..].iter().take_while(|operation| operation.begins() <= now);
         for operation in due {
             self.applied += 1;
             self.lines.operate(operation.begins(), &operation.act);
-            if let Act::Abandon { end: by, code } = operation.act
-                && by == end
-            {
-                self.sockets.session().abort(code, "abandoned");
-            }
         }
     }
 
-    fn attend(&mut self, now: Instant, trial: &Trial, end: End, cx: &mut Context<'_>) {
-        self.begin(now, trial, end);
+    fn attend(&mut self, now: Instant, trial: &Trial, cx: &mut Context<'_>) {
+        self.begin(now, trial);
         let lines = &mut self.lines;
         self.sockets.accept(cx, |id| lines.opened(id));
         self.lines.wake();

@@ -82,7 +82,10 @@ pub(super) struct Run<'a> {
     seen: [Option<Seen>; 2],
     read: [Series; 2],
     restarts: [u32; 2],
+    /// The code with which an end has abandoned the session.
     abandoned: Option<u32>,
+    /// The other end must learn it: a path lives.
+    told: bool,
     /// Why a path alone could not be measured.
     uncompared: Option<String>,
     outcome: Outcome,
@@ -115,6 +118,7 @@ impl<'a> Run<'a> {
             read: Default::default(),
             restarts: [0; 2],
             abandoned: None,
+            told: true,
             uncompared: None,
             outcome: Outcome::default(),
         };
@@ -140,6 +144,10 @@ impl<'a> Run<'a> {
             self.ticks = self.now().saturating_since(Instant::ZERO).div_duration_f64(TICK) as u64;
             self.settle()?;
         }
+        self.outcome.waited = self.watch.waited();
+        if !self.told {
+            return Ok(self.outcome);
+        }
         let code = self.abandoned.unwrap_or(0);
         if self.abandoned.is_none() {
             let name = self.session(End::Client).and_then(|session| session.name.clone());
@@ -149,7 +157,6 @@ impl<'a> Run<'a> {
         }
         self.ends_with(code)?;
         self.nothing_is_left()?;
-        self.outcome.waited = self.watch.waited();
         Ok(self.outcome)
     }
 
@@ -210,9 +217,12 @@ impl<'a> Run<'a> {
             Act::Reset { path, end, .. } => self.network.reset(path, end)?,
             Act::Rebind { path, answers } => self.network.forget(path, answers)?,
             Act::Restart { end } => self.restart(end)?,
-            Act::Abandon { code, .. } if self.same_session().is_some() => {
+            Act::Abandon { end, code } if self.same_session().is_some() => {
                 self.abandoned = Some(code);
+                let mut paths = 0..self.known.paths.len();
+                self.told = paths.any(|path| self.watch.lives(path, at));
                 self.steps.clear();
+                self.tell(end, &Order::Abandon(code))?;
             }
             _ => {}
         }

@@ -122,9 +122,6 @@ impl Node {
                 self.transport.change(|session| session.set_metered(PathId(path), metered).is_ok());
             }
             Act::Restart { end } if end == self.end => self.restart(),
-            Act::Abandon { end, code } if end == self.end => {
-                self.transport.change(|session| session.abort(code, "abandoned"));
-            }
             _ => self.lines.operate(now, act),
         }
         self.poke(now, out);
@@ -139,6 +136,12 @@ impl Node {
     /// The application ends the session.
     pub fn close(&mut self, now: Instant, out: &mut Outbox) {
         self.transport.change(|session| session.close(now, 0, "done"));
+        self.poke(now, out);
+    }
+
+    /// The application abandons the session.
+    pub fn abandon(&mut self, code: u32, now: Instant, out: &mut Outbox) {
+        self.transport.change(|session| session.abort(code, "abandoned"));
         self.poke(now, out);
     }
 
@@ -177,7 +180,9 @@ impl Node {
             answer(segment, out);
             return None;
         }
-        if let Some((_, answers)) = arriving.forgotten.filter(|(newest, _)| connection <= *newest) {
+        let forgotten = arriving.forgotten.filter(|(newest, _)| connection <= *newest);
+        // A reset may be the translator's own answer to this end, and passes.
+        if let Some((_, answers)) = forgotten.filter(|(_, answers)| !(*answers && segment.is_reset)) {
             if answers {
                 answer(segment, out);
             }

@@ -34,7 +34,7 @@ pub struct Outcome {
     pub waited: f64,
     /// Most TCP connections of an end.
     pub connections: usize,
-    /// When the last byte was read, or both ends knew that the session was abandoned, to within 50 ms.
+    /// When the last byte was read, or both ends knew that the session was abandoned as far as they could, to within 50 ms.
     pub last_read: Instant,
     /// When everything had arrived and both directions of every stream were over, after the last operation.
     pub settled: Duration,
@@ -87,6 +87,14 @@ enum Step {
     Return(usize),
 }
 
+/// An end has abandoned the session.
+#[derive(Clone, Copy, Debug)]
+struct Abandoned {
+    code: u32,
+    /// The other end must learn the code: they were connected over a path that lives.
+    told: bool,
+}
+
 #[derive(Debug)]
 struct Run<'a> {
     /// What the rules know.
@@ -100,8 +108,7 @@ struct Run<'a> {
     read: [Series; 2],
     /// The server has forgotten the client's session.
     forgotten: bool,
-    /// The code with which an end has abandoned the session.
-    abandoned: Option<u32>,
+    abandoned: Option<Abandoned>,
     outcome: Outcome,
 }
 
@@ -144,6 +151,10 @@ impl<'a> Run<'a> {
 
     fn node(&self, end: End) -> &Node {
         self.world.host(self.hosts[end as usize]).expect("both hosts are nodes")
+    }
+
+    fn nodes(&self) -> [&Node; 2] {
+        End::BOTH.map(|end| self.node(end))
     }
 
     fn act(&mut self, end: End, act: impl FnOnce(&mut Node, Instant, &mut Outbox)) {
@@ -207,22 +218,33 @@ impl<'a> Run<'a> {
                         self.act(end, |node, _, _| node.forget(*path, newest, *answers));
                     });
                 }
+                Act::Abandon { end, code } => self.abandon(*end, *code),
                 act => {
                     self.forgotten |= matches!(act, Act::Restart { end: End::Server });
-                    if let Act::Abandon { code, .. } = act {
-                        let connected =
-                            End::BOTH.into_iter().all(|end| self.node(end).transport.is_connected());
-                        self.abandoned = Some(*code).filter(|_| connected);
-                        if self.abandoned.is_some() {
-                            self.steps.clear();
-                        }
-                    }
                     End::BOTH.into_iter().for_each(|end| {
                         self.act(end, |node, now, out| node.operate(now, act, out));
                     });
                 }
             },
         }
+    }
+
+    /// An end abandons the session, if both have the same one.
+    fn abandon(&mut self, end: End, code: u32) {
+        let (now, nodes) = (self.world.now(), self.nodes());
+        let connected = nodes.iter().all(|node| node.transport.is_connected());
+        if !connected || !is_same_session(nodes) {
+            return;
+        }
+        let [client, server] = nodes.map(|node| &node.transport);
+        let is_connected_over =
+            |path| client.open_on(path).any(|number| server.open_on(path).any(|other| other == number));
+        let paths = 0..self.trial.paths.len();
+        let told =
+            paths.into_iter().any(|path| self.rules.watch.lives(path, now) && is_connected_over(path as u8));
+        self.abandoned = Some(Abandoned { code, told });
+        self.steps.clear();
+        self.act(end, |node, now, out| node.abandon(code, now, out));
     }
 
     fn check(&mut self) -> Result<(), Fault> {
@@ -233,7 +255,7 @@ impl<'a> Run<'a> {
                 return self.fault(Rule::Memory, format!("{end:?}: {text}"));
             }
             let Some(code) = self.node(end).transport.ended() else { continue };
-            if self.abandoned == Some(code) {
+            if self.abandoned.is_some() {
                 continue;
             }
             if end == End::Server || !std::mem::take(&mut self.forgotten) || code != CODE_GONE {
@@ -245,11 +267,11 @@ impl<'a> Run<'a> {
             });
         }
         let (now, events) = (self.world.now(), self.world.events());
-        let nodes = self.hosts.map(|host| self.world.host(host).expect("both hosts are nodes"));
-        self.forgotten &= !is_same_session(nodes);
+        self.forgotten &= !is_same_session(self.nodes());
         if self.abandoned.is_some() {
             return Ok(());
         }
+        let nodes = self.hosts.map(|host| self.world.host(host).expect("both hosts are nodes"));
         self.rules.check(now, events, nodes)
     }
 
@@ -263,17 +285,22 @@ impl<'a> Run<'a> {
             .iter()
             .sum();
         match self.abandoned {
-            Some(code) => {
+            Some(Abandoned { code, told: true }) => {
                 self.ends_with(code)?;
                 self.outcome.last_read = self.world.now();
+                self.nothing_is_left()?;
+            }
+            Some(_) => {
+                self.outcome.last_read = self.world.now();
+                self.advance(self.world.now() + CLOSING + LINGERING)?;
             }
             None => {
                 self.idle()?;
                 self.act(End::Client, |node, now, out| node.close(now, out));
                 self.ends_with(0)?;
+                self.nothing_is_left()?;
             }
         }
-        self.nothing_is_left()?;
         self.outcome.events = self.world.events();
         self.outcome.waited = self.rules.watch.waited();
         self.outcome.connections = self.rules.connections;
@@ -300,7 +327,7 @@ impl<'a> Run<'a> {
     }
 
     fn is_complete(&self) -> bool {
-        is_same_session(End::BOTH.map(|end| self.node(end)))
+        is_same_session(self.nodes())
             && End::BOTH.into_iter().all(|end| {
                 let node = self.node(end);
                 let streams = node.of_session(|session| session.streams().own + session.streams().peers);
@@ -334,10 +361,16 @@ impl<'a> Run<'a> {
         self.check()
     }
 
-    /// Both ends know that the session is over, and why.
+    /// Both ends know that the session is over, and why. A client that tries to join an abandoned session may learn from the refusal
+    /// that it is gone, before the reason arrives.
     fn ends_with(&mut self, code: u32) -> Result<(), Fault> {
         let until = self.world.now() + CLOSING;
-        while End::BOTH.into_iter().any(|end| self.node(end).transport.ended() != Some(code)) {
+        let refused = self.abandoned.map(|_| CODE_GONE);
+        let knows = |run: &Self, end| {
+            let ended = run.node(end).transport.ended();
+            ended == Some(code) || (end == End::Client && ended.is_some() && ended == refused)
+        };
+        while !End::BOTH.into_iter().all(|end| knows(self, end)) {
             if self.world.now() >= until {
                 let codes = End::BOTH.map(|end| self.node(end).transport.ended());
                 return self.fault(Rule::Closed, format!("{CLOSING:?} after the end, codes {codes:?}"));

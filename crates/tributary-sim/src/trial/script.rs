@@ -120,8 +120,8 @@ pub enum Act {
     Stop { end: End, stream: u8 },
     /// An end changes the priority of what it writes on a stream.
     Priority { end: End, stream: u8, priority: u8 },
-    /// An end ends the session at once with this code, whatever is in flight, unless there is none yet. The trial is over when both
-    /// ends know it.
+    /// An end ends the session at once with this code, whatever is in flight, unless the ends do not have the same one yet. The trial is
+    /// over when both know it, or at once if they are not connected over a path that lives.
     Abandon { end: End, code: u32 },
 }
 

@@ -71,6 +71,15 @@ impl Watch {
         self.liveness = Default::default();
     }
 
+    /// Whether the path of this number, from 0, lives.
+    ///
+    /// # Panics
+    /// If the trial has no such path.
+    #[must_use]
+    pub fn lives(&self, path: usize, now: Instant) -> bool {
+        self.paths[path].lives(now)
+    }
+
     /// The longest wait of a reader so far, as a share of what is allowed.
     #[must_use]
     pub fn waited(&self) -> f64 {

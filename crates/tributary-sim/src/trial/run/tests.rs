@@ -35,12 +35,18 @@ fn broken(known: &Trial, happens: &Trial) -> Rule {
     judged(known, happens).expect_err("an unknown fault breaks a rule").rule
 }
 
-/// A run with a second of upload behind it.
-fn begun(trial: &Trial) -> Run<'_> {
+/// A run at this time.
+fn begun_until(trial: &Trial, ms: u64) -> Run<'_> {
     let mut run = Run::new(trial, trial);
-    while run.world.now() < Instant::from_millis(1000) {
+    while run.world.now() < Instant::from_millis(ms) {
         run.tick().expect("nothing has happened yet");
     }
+    run
+}
+
+/// A run with a second of upload behind it.
+fn begun(trial: &Trial) -> Run<'_> {
+    let run = begun_until(trial, 1000);
     assert!(run.node(End::Server).lines.all[0].read > 100_000);
     run
 }
@@ -119,6 +125,50 @@ fn an_abandoned_session_whose_peer_does_not_learn_the_reason_is_found() {
     let outcome = judged(&known, &known).expect("the peer learns it");
     assert!(outcome.read > 100_000 && outcome.last_read < Instant::from_millis(2000), "{outcome:?}");
     assert_eq!(judged(&known, &happens).unwrap_err().rule, Rule::Closed);
+}
+
+#[test]
+fn a_translator_that_answers_ends_connections_sooner_than_a_silent_one() {
+    let took = |answers| {
+        let write = |at_ms, finish| {
+            (at_ms, Act::Write { end: End::Client, stream: 0, bytes: 1000, priority: 0, finish })
+        };
+        let rebind = (2000, Act::Rebind { path: 0, answers });
+        let mut trial = trial(1, &[write(0, false), rebind, write(3000, true)]);
+        trial.paths[0].rtt_ms = 200;
+        judged(&trial, &trial).expect("a new connection carries the rest").last_read
+    };
+    // A reset is there in a round trip, and silence is noticed later.
+    let (answered, silent) = (took(true), took(false));
+    assert!(answered + Duration::from_millis(100) < silent, "{answered} and {silent}");
+}
+
+#[test]
+fn an_abandon_is_left_out_while_only_one_end_has_the_session() {
+    let by = |end| (1120, Act::Abandon { end, code: 77 });
+    for end in End::BOTH {
+        // The client has sent its hello after a second and counts as connected; the server gets it a quarter of a second later.
+        let mut trial = trial(1, &[bulk(3000), by(end)]);
+        trial.paths[0].rtt_ms = 500;
+        let mut run = begun_until(&trial, 1100);
+        assert_eq!(End::BOTH.map(|end| run.node(end).transport.is_connected()), [true, false]);
+        run.operations().expect("nothing happens");
+        assert!(run.end().expect("no rule is broken").read > 100_000);
+    }
+    // The client has been started again, and the server has its old session.
+    let restart = (1000, Act::Restart { end: End::Client });
+    let trial = trial(1, &[bulk(3000), restart, (1005, Act::Abandon { end: End::Server, code: 77 })]);
+    judged(&trial, &trial).expect("no rule is broken");
+}
+
+#[test]
+fn an_abandoned_session_ends_without_a_word_where_no_path_lives() {
+    let dead = |at_ms| (at_ms, Act::Dead { path: 0, way: Way::Both, for_ms: 60_000 });
+    for end in End::BOTH {
+        let trial = trial(1, &[bulk(5000), dead(1400), (1500, Act::Abandon { end, code: 77 })]);
+        let outcome = judged(&trial, &trial).expect("nobody can tell the other end");
+        assert!(outcome.last_read < Instant::from_millis(2000), "{outcome:?}");
+    }
 }
 
 #[test]
