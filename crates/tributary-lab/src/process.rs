@@ -3,6 +3,7 @@
 
 use core::fmt::Display;
 use core::time::Duration;
+use rustix::process::{Pid, Signal};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -183,13 +184,27 @@ impl Process {
     /// There is no exit code if the process is still running or was killed by a signal.
     pub fn terminate(&mut self, most: Duration) -> (Duration, Option<i32>) {
         let told = Instant::now();
-        // A process that was waited for has no number any more; another one may have it.
-        if matches!(self.child.try_wait(), Ok(None)) {
-            let pid = rustix::process::Pid::from_child(&self.child);
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        }
+        self.signal(Signal::TERM);
         let code = self.wait(most);
         (told.elapsed().min(most), code)
+    }
+
+    /// Stops it; [`Self::resume`] lets it go on.
+    pub fn suspend(&mut self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on.
+    pub fn resume(&mut self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Sends a signal, unless it has ended.
+    fn signal(&mut self, signal: Signal) {
+        // A process that was waited for has no number any more; another one may have it.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = rustix::process::kill_process(Pid::from_child(&self.child), signal);
+        }
     }
 
     /// Ends it at once, as a crash does.

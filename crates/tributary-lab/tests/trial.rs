@@ -60,6 +60,8 @@ fn faults() -> Trial {
         (2700, Act::Rebind { path, answers: false }),
         (2900, Act::Rebind { path, answers: true }),
         (3000, Act::Absent { path, both_told: false, for_ms }),
+        (3400, Act::Suspend { end: Client, for_ms }),
+        (3800, Act::Suspend { end: Server, for_ms }),
     ];
     for stream in 0..3 {
         acts.extend([write(Client, stream, 200_000), write(Server, stream, 800_000)]);

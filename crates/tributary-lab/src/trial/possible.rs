@@ -20,6 +20,7 @@ fn why_not(act: &Act) -> Option<&'static str> {
     match act {
         Act::Reorder { .. } => Some("`reorder`: the emulator's links keep the order of packets"),
         Act::Duplicate { .. } => Some("`duplicate`: the emulator's links send no packet twice"),
+        Act::Mtu { .. } => Some("`mtu`: the emulator's links carry super-frames of several packets"),
         Act::Reset { guesses: true, .. } => {
             Some("`reset` with `guesses`: nobody on an emulated path writes packets")
         }

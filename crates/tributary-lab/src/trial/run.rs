@@ -61,6 +61,8 @@ enum Step {
     Adapt,
     /// The operation of this number begins.
     Begin(usize),
+    /// An end goes on, unless another operation has suspended it for longer.
+    Resume(End),
 }
 
 pub(super) struct Run<'a> {
@@ -82,6 +84,8 @@ pub(super) struct Run<'a> {
     seen: [Option<Seen>; 2],
     read: [Series; 2],
     restarts: [u32; 2],
+    /// The process is suspended until then.
+    suspended: [Option<Instant>; 2],
     /// The code with which an end has abandoned the session.
     abandoned: Option<u32>,
     /// The other end must learn it: a path lives.
@@ -117,6 +121,7 @@ impl<'a> Run<'a> {
             seen: [None, None],
             read: Default::default(),
             restarts: [0; 2],
+            suspended: [None; 2],
             abandoned: None,
             told: true,
             uncompared: None,
@@ -209,14 +214,25 @@ impl<'a> Run<'a> {
     }
 
     fn step(&mut self, at: Instant, step: Step) -> Result<(), Stop> {
-        let number = match step {
+        let operation = match step {
             Step::Adapt => return Ok(self.network.adapt(&self.happens, at)?),
-            Step::Begin(number) => number,
+            Step::Begin(number) => self.happens.operations[number].clone(),
+            Step::Resume(end) => {
+                if self.suspended[end as usize].take_if(|until| *until <= at).is_some() {
+                    self.ends[end as usize].resume();
+                }
+                return Ok(());
+            }
         };
-        match self.happens.operations[number].act {
+        match operation.act {
             Act::Reset { path, end, .. } => self.network.reset(path, end)?,
             Act::Rebind { path, answers } => self.network.forget(path, answers)?,
             Act::Restart { end } => self.restart(end)?,
+            Act::Suspend { end, .. } => {
+                let until = &mut self.suspended[end as usize];
+                *until = (*until).max(Some(operation.ends()));
+                self.ends[end as usize].suspend();
+            }
             Act::Abandon { end, code } if self.same_session().is_some() => {
                 self.abandoned = Some(code);
                 let mut paths = 0..self.known.paths.len();
@@ -233,6 +249,7 @@ impl<'a> Run<'a> {
     fn restart(&mut self, end: End) -> Result<(), Stop> {
         let at = end as usize;
         self.restarts[at] += 1;
+        self.suspended[at] = None;
         self.ends[at].kill();
         let trial = if end == End::Server { self.known } else { &self.happens };
         (self.ends[at], self.ready[at]) = start(&self.network, &sorted(trial), &self.key, end)?;
@@ -269,6 +286,11 @@ impl<'a> Run<'a> {
 
     /// Looks at both ends, the client first, and judges.
     fn look(&mut self) -> Result<(), Stop> {
+        if self.suspended.iter().any(Option::is_some) {
+            // It does not answer.
+            self.watch.interrupt();
+            return Ok(());
+        }
         let before = self.same_session().map(|[_, server]| (server.name.clone(), server.lines.clone()));
         for end in End::BOTH {
             self.seen[end as usize] = Some(self.ask(end)?);
@@ -373,8 +395,12 @@ fn sorted(trial: &Trial) -> Trial {
 /// What happens on the network, and the operations that concern a process, in their order.
 fn steps(trial: &Trial) -> VecDeque<(Instant, Step)> {
     let begins = trial.operations.iter().enumerate().map(|(n, o)| (o.begins(), Step::Begin(n)));
+    let resumes = trial.operations.iter().filter_map(|operation| match operation.act {
+        Act::Suspend { end, .. } => Some((operation.ends(), Step::Resume(end))),
+        _ => None,
+    });
     let mut steps: Vec<_> = TrialNetwork::times(trial).into_iter().map(|at| (at, Step::Adapt)).collect();
-    steps.extend(begins);
+    steps.extend(begins.chain(resumes));
     steps.sort_by_key(|(at, _)| *at);
     steps.into()
 }

@@ -118,6 +118,7 @@ fn broken_paths() -> Vec<Case> {
 /// Paths that change, and what others do to their connections.
 fn disturbed_paths() -> Vec<Case> {
     let both = Way::Both;
+    let sleeps = |end| Act::Suspend { end, for_ms: 2000 };
     let reset = |path, guesses| Act::Reset { path, end: End::Client, guesses };
     vec![
         case(
@@ -170,6 +171,20 @@ fn disturbed_paths() -> Vec<Case> {
             paths(),
             &[(AT, Act::Loss { path: 0, per_mille: 100, for_ms: FOR_GOOD })],
         ),
+        case(
+            "packets above 1300 bytes vanish on the fast path",
+            6500,
+            paths(),
+            &[(AT, Act::Mtu { path: 0, way: both, bytes: 1300, for_ms: FOR_GOOD })],
+        ),
+        case(
+            "the only path loses packets above 1300 bytes for 2 s",
+            6800,
+            paths()[..1].to_vec(),
+            &[(AT, Act::Mtu { path: 0, way: both, bytes: 1300, for_ms: 2000 })],
+        ),
+        case("the server sleeps for 2 s", 5700, paths(), &[(AT, sleeps(End::Server))]),
+        case("the client sleeps for 2 s", 5700, paths(), &[(AT, sleeps(End::Client))]),
         case("the server is started again", 6500, paths(), &[(AT, Act::Restart { end: End::Server })]),
         case("the client is started again", 4500, paths(), &[(AT, Act::Restart { end: End::Client })]),
     ]

@@ -31,6 +31,10 @@ impl Trial {
             if rng.chance(0.05) {
                 operations.push(at(rng.below(NETWORK_TIME), Act::Restart { end: any_end(&mut rng) }));
             }
+            if rng.chance(0.05) {
+                let act = Act::Suspend { end: any_end(&mut rng), for_ms: spread(&mut rng, 30, 4000) };
+                operations.push(at(rng.below(NETWORK_TIME), act));
+            }
             (0..1 + rng.below(5) as u8).for_each(|stream| draw_stream(&mut rng, stream, &mut operations));
         }
         operations.sort_by_key(|operation| operation.at_ms);
@@ -100,7 +104,7 @@ fn draw_fault(rng: &mut Rng, first: usize, count: usize) -> Operation {
     let for_ms = spread(rng, 30, 4000);
     let way = [Way::Up, Way::Down, Way::Both][rng.below(3) as usize];
     let per_mille = spread(rng, 5, 400) as u32;
-    let act = match rng.below(14) {
+    let act = match rng.below(15) {
         0 | 1 => Act::Absent { path, both_told: rng.chance(0.5), for_ms },
         2..=4 => Act::Dead { path, way, for_ms },
         5 => Act::Rate { path, way, kbps: if rng.chance(0.3) { 0 } else { spread(rng, 10, 500) }, for_ms },
@@ -111,6 +115,7 @@ fn draw_fault(rng: &mut Rng, first: usize, count: usize) -> Operation {
         10 => Act::Refuse { path, for_ms },
         11 => Act::Reset { path: any, end: any_end(rng), guesses: true },
         12 => Act::Rebind { path, answers: rng.chance(0.5) },
+        13 => Act::Mtu { path, way, bytes: spread(rng, 300, 1499), for_ms },
         _ if rng.chance(0.5) => Act::Reset { path, end: any_end(rng), guesses: false },
         _ => Act::Metered { path: any, metered: rng.chance(0.7) },
     };

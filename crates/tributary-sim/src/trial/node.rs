@@ -46,6 +46,8 @@ struct Arriving {
     twice: Chance,
     late: Chance,
     late_by: Duration,
+    /// Longer packets are lost until then.
+    longest: (u32, Instant),
     refused_until: Instant,
     /// Connections up to this one are forgotten; what arrives on them may be answered by a reset.
     forgotten: Option<(u32, bool)>,
@@ -71,6 +73,10 @@ pub(super) struct Node {
     /// The application has something to do.
     acts: bool,
     acts_at: Option<Instant>,
+    /// The end sleeps until then.
+    asleep_until: Instant,
+    /// Link events while it slept: the path, and whether it is up.
+    missed: Vec<(u8, bool)>,
 }
 
 impl Node {
@@ -87,6 +93,8 @@ impl Node {
             session: 0,
             acts: false,
             acts_at: None,
+            asleep_until: Instant::ZERO,
+            missed: Vec::new(),
         }
     }
 
@@ -110,8 +118,11 @@ impl Node {
                 self.path(path).late = Chance::new(per_mille, until);
                 self.path(path).late_by = Duration::from_millis(late_ms);
             }
+            Act::Mtu { path, way, bytes, .. } if way.reaches(self.end) => {
+                self.path(path).longest = (u32::try_from(bytes).unwrap_or(u32::MAX), until);
+            }
             Act::Refuse { path, .. } => self.path(path).refused_until = until,
-            Act::Reset { path, end, guesses } if end == self.end => {
+            Act::Reset { path, end, guesses } if end == self.end && !self.is_asleep(now) => {
                 let beside = if guesses { GUESS } else { 0 };
                 for packet in self.transport.resets(path, beside) {
                     self.transport.handle_packet(now, packet, out);
@@ -121,7 +132,14 @@ impl Node {
                 // Unknown while the path is away.
                 self.transport.change(|session| session.set_metered(PathId(path), metered).is_ok());
             }
-            Act::Restart { end } if end == self.end => self.restart(),
+            Act::Restart { end } if end == self.end => {
+                self.asleep_until = now;
+                self.restart();
+            }
+            Act::Suspend { end, .. } if end == self.end => {
+                self.asleep_until = self.asleep_until.max(until);
+                self.acts_at = Some(self.asleep_until);
+            }
             _ => self.lines.operate(now, act),
         }
         self.poke(now, out);
@@ -148,7 +166,9 @@ impl Node {
     /// Application and session have something to do.
     pub fn poke(&mut self, now: Instant, out: &mut Outbox) {
         self.acts = true;
-        self.settle(now, out);
+        if !self.is_asleep(now) {
+            self.settle(now, out);
+        }
     }
 
     /// The program is started again.
@@ -160,6 +180,10 @@ impl Node {
     /// Reads something of the session; `None` before there is one.
     pub fn of_session<T>(&self, read: impl FnOnce(&Session) -> T) -> Option<T> {
         self.transport.session().map(read)
+    }
+
+    fn is_asleep(&self, now: Instant) -> bool {
+        now < self.asleep_until
     }
 
     fn path(&mut self, path: u8) -> &mut Arriving {
@@ -188,7 +212,8 @@ impl Node {
             }
             return None;
         }
-        if arriving.lost.draw(now, &mut self.rng) {
+        let (longest, until) = arriving.longest;
+        if now < until && packet.size > longest || arriving.lost.draw(now, &mut self.rng) {
             return None;
         }
         let (twice, late) = (arriving.twice.draw(now, &mut self.rng), arriving.late.draw(now, &mut self.rng));
@@ -243,13 +268,19 @@ impl Node {
 
 impl Host for Node {
     fn handle_packet(&mut self, now: Instant, packet: Packet, out: &mut Outbox) {
-        if let Some(packet) = self.admit(now, packet, out) {
+        if let Some(packet) = self.admit(now, packet, out).filter(|_| !self.is_asleep(now)) {
             self.transport.handle_packet(now, packet, out);
             self.settle(now, out);
         }
     }
 
     fn handle_timeout(&mut self, now: Instant, out: &mut Outbox) {
+        if self.is_asleep(now) {
+            return;
+        }
+        for (path, up) in std::mem::take(&mut self.missed) {
+            self.transport.handle_path(now, path, up, out);
+        }
         while let Some(entry) = self.delayed.first_entry().filter(|entry| entry.key().0 <= now) {
             let packet = entry.remove();
             self.transport.handle_packet(now, packet, out);
@@ -262,10 +293,14 @@ impl Host for Node {
 
     fn poll_timeout(&self) -> Option<Instant> {
         let delayed = self.delayed.first_key_value().map(|((at, _), _)| *at);
-        self.transport.poll_timeout().into_iter().chain(delayed).chain(self.acts_at).min()
+        let next = self.transport.poll_timeout().into_iter().chain(delayed).chain(self.acts_at).min();
+        next.map(|at| at.max(self.asleep_until))
     }
 
     fn handle_path(&mut self, now: Instant, path: u8, up: bool, out: &mut Outbox) {
+        if self.is_asleep(now) {
+            return self.missed.push((path, up));
+        }
         self.transport.handle_path(now, path, up, out);
         self.settle(now, out);
     }

@@ -44,6 +44,14 @@ pub enum Way {
     Both,
 }
 
+impl Way {
+    /// Whether it leads to this end.
+    #[must_use]
+    pub fn reaches(self, end: End) -> bool {
+        self == Self::Both || (self == Self::Up) == (end == End::Server)
+    }
+}
+
 /// A path: a link in each direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -91,6 +99,8 @@ pub enum Act {
     Reorder { path: u8, per_mille: u32, late_ms: u64, for_ms: u64 },
     /// So many of a thousand packets arrive twice.
     Duplicate { path: u8, per_mille: u32, for_ms: u64 },
+    /// Packets of more than so many bytes, with their IP and TCP headers, are dropped without a word.
+    Mtu { path: u8, way: Way, bytes: u64, for_ms: u64 },
     /// New connections are refused by a reset.
     Refuse { path: u8, for_ms: u64 },
     /// Somebody on the path resets its connections at one end; one who only guesses the numbers has no effect.
@@ -102,6 +112,8 @@ pub enum Act {
     /// The program is started again. A client begins a new session, also when the server has forgotten its old one, and both
     /// applications write everything again.
     Restart { end: End },
+    /// An end sleeps: what arrives is lost, and all its timers fire when it wakes.
+    Suspend { end: End, for_ms: u64 },
     /// An end writes so many more bytes on a stream, which it opens if nobody has. `finish`: they are the last ones.
     Write { end: End, stream: u8, bytes: u64, priority: u8, finish: bool },
     /// An end writes without a pause and then finishes.
@@ -216,6 +228,7 @@ impl Act {
             | Self::Loss { path, .. }
             | Self::Reorder { path, .. }
             | Self::Duplicate { path, .. }
+            | Self::Mtu { path, .. }
             | Self::Refuse { path, .. }
             | Self::Reset { path, .. }
             | Self::Rebind { path, .. }
@@ -234,7 +247,9 @@ impl Act {
             | Self::Loss { for_ms, .. }
             | Self::Reorder { for_ms, .. }
             | Self::Duplicate { for_ms, .. }
+            | Self::Mtu { for_ms, .. }
             | Self::Refuse { for_ms, .. }
+            | Self::Suspend { for_ms, .. }
             | Self::Bulk { for_ms, .. }
             | Self::Stall { for_ms, .. }
             | Self::Pace { for_ms, .. } => Duration::from_millis(for_ms),
@@ -322,7 +337,7 @@ impl Trial {
                 Act::Rate { kbps, .. } => within("kbps", kbps, 0, FASTEST)?,
                 Act::Delay { ms, .. } => within("ms", ms, 0, LONGEST)?,
                 Act::Reorder { late_ms, .. } => within("late-ms", late_ms, 0, LONGEST)?,
-                Act::Write { bytes, .. } => within("bytes", bytes, 0, MOST_BYTES)?,
+                Act::Write { bytes, .. } | Act::Mtu { bytes, .. } => within("bytes", bytes, 0, MOST_BYTES)?,
                 Act::Pace { bytes, .. } => within("bytes", bytes, 1, MOST_BYTES)?,
                 Act::Datagrams { size, .. } => within("size", size, 0, MOST_DATAGRAM)?,
                 _ => {}
@@ -372,7 +387,7 @@ impl Trial {
     /// When something is wrong with a path, its connections or an end, or with another path for which the scheduler waits.
     pub(super) fn troubles(&self, path: usize) -> Vec<Span> {
         let concerns = |operation: &&Operation| match operation.act {
-            Act::Restart { .. } => true,
+            Act::Restart { .. } | Act::Suspend { .. } => true,
             Act::Rate { .. } | Act::Delay { .. } if !self.is_of_best_path() => true,
             _ => operation.act.troubles() && operation.act.path().map(usize::from) == Some(path),
         };
@@ -431,7 +446,7 @@ impl Trial {
         let kbps = if to == End::Server { spec.up_kbps } else { spec.down_kbps };
         let one_way = Duration::from_micros(spec.rtt_ms * 500);
         let rate = |kbps: u64| Bitrate::from_bps(kbps * 1000);
-        let here = |way: Way| way == Way::Both || (way == Way::Up) == (to == End::Server);
+        let here = |way: Way| way.reaches(to);
         let of_path = || self.operations.iter().filter(|o| o.act.path().map(usize::from) == Some(path));
         let dead = of_path().filter(|operation| match operation.act {
             Act::Absent { .. } => true,

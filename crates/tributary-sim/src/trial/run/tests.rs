@@ -29,6 +29,10 @@ fn dead(path: u8, at_ms: u64, for_ms: u64) -> (u64, Act) {
     (at_ms, Act::Dead { path, way: Way::Both, for_ms })
 }
 
+fn suspend(end: End, for_ms: u64) -> Act {
+    Act::Suspend { end, for_ms }
+}
+
 /// The rule that is broken when the rules know `known`, and `happens` happens; they pass if they know it all.
 fn broken(known: &Trial, happens: &Trial) -> Rule {
     judged(happens, happens).expect("known faults break no rule");
@@ -65,6 +69,48 @@ fn breaks(mut run: Run<'_>) -> Rule {
 fn a_reader_that_waits_on_a_living_path_is_found() {
     let (known, happens) = (trial(1, &[bulk(40_000)]), trial(1, &[bulk(40_000), dead(0, 2000, 20_000)]));
     assert_eq!(broken(&known, &happens), Rule::Liveness);
+}
+
+#[test]
+fn long_packets_that_vanish_and_an_end_that_sleeps_hold_up_readers() {
+    let known = trial(1, &[bulk(40_000)]);
+    let faults =
+        [Act::Mtu { path: 0, way: Way::Both, bytes: 400, for_ms: 20_000 }, suspend(End::Client, 20_000)];
+    for act in faults {
+        assert_eq!(broken(&known, &trial(1, &[bulk(40_000), (2000, act)])), Rule::Liveness);
+    }
+}
+
+#[test]
+fn a_path_that_drops_long_packets_carries_small_segments() {
+    let took = |bytes| {
+        let write = Act::Write { end: End::Client, stream: 0, bytes: 1_500_000, priority: 0, finish: true };
+        let hole = Act::Mtu { path: 0, way: Way::Both, bytes, for_ms: 60_000 };
+        let trial = trial(1, &[(0, write), (1000, hole)]);
+        judged(&trial, &trial).expect("no rule is broken").last_read
+    };
+    let [none, small, nothing] = [1500, 1300, 1100].map(took);
+    assert!(none < Instant::from_millis(2500), "{none}");
+    assert!(small < Instant::from_millis(15_000), "{small}");
+    assert!(nothing > Instant::from_millis(60_000), "{nothing}");
+}
+
+#[test]
+fn an_end_that_sleeps_sends_nothing_and_sees_link_events_when_it_wakes() {
+    let absent = Act::Absent { path: 1, both_told: false, for_ms: 10_000 };
+    let trial = trial(2, &[bulk(4000), (1000, suspend(End::Client, 2000)), (1500, absent)]);
+    let mut run = begun_until(&trial, 1050);
+    let sent = run.world.packets_sent();
+    let subflows = |run: &Run<'_>| run.node(End::Client).transport.subflows();
+    while run.world.now() < Instant::from_millis(2950) {
+        run.tick().expect("no rule is broken");
+    }
+    assert_eq!(subflows(&run), 2);
+    // Only acknowledgements of what was under way, and the server's probes.
+    assert!(run.world.packets_sent() < sent + 200, "{} after {sent}", run.world.packets_sent());
+    run.tick().expect("no rule is broken");
+    run.tick().expect("no rule is broken");
+    assert_eq!(subflows(&run), 1);
 }
 
 #[test]
