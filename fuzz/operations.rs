@@ -45,10 +45,13 @@ fn path(bits: u8) -> TrialPath {
 fn act(kind: u8, to: u8, much: u8, paths: u8) -> Act {
     let end = if to & 1 == 0 { End::Client } else { End::Server };
     let (stream, path, more) = (to >> 1 & 3, (to >> 3 & 3) % paths, to >> 5);
+    // What concerns a path has no end and no stream: those bits say how much.
+    let amount = usize::from(to & 7);
     let way = [Way::Up, Way::Down, Way::Both, Way::Both][usize::from(more & 3)];
     let for_ms = 16 * u64::from(much);
-    match kind % 16 {
-        0..=3 => Act::Write {
+    let per_mille = [5, 20, 50, 100, 200, 400, 700, 1000][amount];
+    match kind % 32 {
+        0..=3 | 16..=19 => Act::Write {
             end,
             stream,
             bytes: 1 + 1000 * u64::from(much),
@@ -67,6 +70,18 @@ fn act(kind: u8, to: u8, much: u8, paths: u8) -> Act {
         12 => Act::Dead { path, way, for_ms },
         13 => Act::Reset { path, end, guesses: more & 4 != 0 },
         14 => Act::Metered { path, metered: more & 4 != 0 },
+        20 => Act::Rate { path, way, kbps: [0, 10, 50, 100, 200, 500, 2000, 20_000][amount], for_ms },
+        21 => Act::Delay { path, way, ms: 5 << amount, for_ms },
+        22 => Act::Loss { path, per_mille, for_ms },
+        23 => Act::Reorder { path, per_mille, late_ms: 1 << (2 + more), for_ms },
+        24 => Act::Duplicate { path, per_mille, for_ms },
+        25 => Act::Mtu { path, way, bytes: 200 + 180 * amount as u64, for_ms },
+        26 => Act::Refuse { path, for_ms },
+        27 => Act::Rebind { path, answers: more & 4 != 0 },
+        // Long enough for the rule about the best path.
+        28 => Act::Bulk { end, stream, for_ms: 2 * for_ms },
+        29 => Act::Suspend { end, for_ms },
+        30 => Act::Abandon { end, code: 1 + u32::from(much) },
         _ => Act::Restart { end },
     }
 }
