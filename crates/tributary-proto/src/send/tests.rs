@@ -91,6 +91,23 @@ fn bulk_leaves_credit_and_room_to_streams_with_a_priority() {
 }
 
 #[test]
+fn bulk_goes_on_within_a_small_window_beside_a_stream_with_a_priority() {
+    let window = 256 << 10;
+    let mut buffer = SendBuffer::new(1 << 20, window);
+    buffer.open(StreamId(0), SendStream::new(0, u64::MAX / 2));
+    buffer.open(StreamId(2), SendStream::new(7, u64::MAX / 2));
+    buffer.push(StreamId(0), Bytes::from(vec![1; 40 << 20]));
+    // The peer reads everything and gives its window again: what is reserved does not grow with the bytes that have passed.
+    let mut passed = 0;
+    for _ in 0..100 {
+        buffer.allow_data(passed + window);
+        let loaded = buffer.load(u64::MAX, 64 << 10).2;
+        assert_eq!(loaded, window - window / 16, "after {passed} bytes");
+        passed += loaded;
+    }
+}
+
+#[test]
 fn credit_of_the_stream_and_of_the_session_both_hold() {
     let mut buffer = buffer(&[(0, 30)]);
     buffer.push(StreamId(0), Bytes::from(vec![1; 100]));
