@@ -302,8 +302,8 @@ impl SendBuffer {
 
     /// The part of it that bulk may use.
     fn bulk_credit(&self) -> u64 {
-        // Of the peer's window, not of all credit that it has given so far: that grows without end.
-        self.credit().saturating_sub(self.reserved(self.told.max_data))
+        // Of the peer's window: all credit that it has given so far grows without end.
+        self.credit().saturating_sub(self.reserved(self.max_data.min(self.told.max_data)))
     }
 
     /// Whether a load would number anything, including an empty end of a stream.

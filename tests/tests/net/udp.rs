@@ -75,7 +75,7 @@ async fn a_wait_that_is_cancelled_takes_nothing_and_the_end_of_a_session_ends_it
         flow.reset(9);
         assert_eq!(accepted.recv_datagram().await, Err(StreamError::Abandoned(9)));
         drop(session.close().await);
-        assert!(peer.accept_flow().await.is_none());
+        assert!(peer.accept_flow().await.is_err());
         assert!(session.open_flow(FlowConfig::default()).await.is_err());
     })
     .await;
@@ -172,7 +172,7 @@ async fn batched() -> BatchedSocket {
 /// Sends a burst in one go, so that on a thread nobody reads meanwhile.
 fn send_burst(socket: &BatchedSocket, to: SocketAddr) {
     let bytes = vec![7; BURST * LENGTH];
-    bytes.chunks(32 * LENGTH).for_each(|together| socket.try_send(to, together, LENGTH).unwrap());
+    bytes.chunks(32 * LENGTH).for_each(|together| socket.try_send(to, together, LENGTH, 0).unwrap());
 }
 
 #[tokio::test]
@@ -209,7 +209,7 @@ async fn a_burst_of_an_application_arrives_whole() {
                 received => received.unwrap(),
             }
             for (_, datagrams) in batch.runs() {
-                arrived += datagrams.inspect(|datagram| assert_eq!(datagram.len(), LENGTH)).count();
+                arrived += datagrams.inspect(|(datagram, _)| assert_eq!(datagram.len(), LENGTH)).count();
             }
         }
     })
