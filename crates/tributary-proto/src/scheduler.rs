@@ -154,6 +154,8 @@ pub struct SegmentView {
     pub last_copy: Option<SegmentCopy>,
     /// Times it was sent.
     pub sends: u16,
+    /// It got its priority after it was numbered.
+    pub raised: bool,
 }
 
 impl<'a> WindowView<'a> {
@@ -194,6 +196,7 @@ impl<'a> WindowView<'a> {
             acknowledged: s.acknowledged,
             last_copy: s.copies().next(),
             sends: s.sends,
+            raised: s.raised,
         })
     }
 
@@ -213,6 +216,12 @@ impl<'a> WindowView<'a> {
     #[must_use]
     pub fn is_open(&self, seq: DataSeq) -> bool {
         self.send.segment(seq).is_some_and(|s| !s.acknowledged)
+    }
+
+    /// The first segment that got a priority after it was numbered, and was not sent.
+    #[must_use]
+    pub fn raised(&self) -> Option<DataSeq> {
+        self.send.raised()
     }
 
     /// Written bytes that could be numbered now.

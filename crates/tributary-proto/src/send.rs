@@ -50,6 +50,9 @@ pub(crate) struct SendBuffer {
     base: u64,
     /// Control segments and orphans, oldest first: sent before anything else.
     urgent: VecDeque<DataSeq>,
+    /// Segments that were numbered with a lower priority than their stream has now and were not sent yet, in the order of their streams'
+    /// bytes. Those that were sent meanwhile go when another one is.
+    raised: VecDeque<DataSeq>,
     /// Payload numbered so far, and the peer's limit.
     numbered: u64,
     max_data: u64,
@@ -89,6 +92,7 @@ impl SendBuffer {
             acknowledged: NumberSet::default(),
             base: 0,
             urgent: VecDeque::new(),
+            raised: VecDeque::new(),
             numbered: 0,
             max_data,
             told: DeclaredLimits { max_data, stream_credit: 0, max_streams: 0 },
@@ -172,6 +176,11 @@ impl SendBuffer {
 
     /// A segment is being handed to a subflow.
     pub fn taken(&mut self, stream: StreamId, bytes: usize) {
+        while let Some(seq) = self.raised.front()
+            && !self.segment(*seq).is_some_and(Segment::is_unsent)
+        {
+            self.raised.pop_front();
+        }
         if let Some(stream) = self.streams.get_mut(&stream) {
             stream.untaken -= bytes;
             self.untaken -= bytes;
@@ -232,13 +241,36 @@ impl SendBuffer {
         }
     }
 
-    /// Changes a stream's priority; numbered segments keep theirs.
+    /// Changes a stream's priority. Numbered segments keep theirs when it falls; when it rises those that were not sent get it, too:
+    /// otherwise the stream's later bytes would overtake them for as long as more are written.
     pub fn set_priority(&mut self, id: StreamId, priority: u8) {
         let open = self.open_credit();
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        stream.priority = priority;
+        let before = std::mem::replace(&mut stream.priority, priority);
         self.has_priorities |= priority > 0;
         self.ready.requeue(id, stream, open);
+        if priority > before {
+            self.raise(id, priority);
+        }
+    }
+
+    fn raise(&mut self, id: StreamId, priority: u8) {
+        let mut next = self.streams.get(&id).and_then(|stream| stream.newest);
+        let mut raised = Vec::new();
+        while let Some(segment) = next.and_then(|seq| self.segment_mut(seq)) {
+            next = segment.previous;
+            let is_late = segment.is_unsent() && matches!(segment.head.kind, SegmentKind::Data { .. });
+            if is_late && std::mem::replace(&mut segment.priority, priority) == 0 {
+                segment.raised = true;
+                raised.push(segment.head.seq);
+            }
+        }
+        self.raised.extend(raised.into_iter().rev());
+    }
+
+    /// The first segment that got a priority after it was numbered, and was not sent.
+    pub fn raised(&self) -> Option<DataSeq> {
+        self.raised.iter().copied().find(|seq| self.segment(*seq).is_some_and(Segment::is_unsent))
     }
 
     /// Changes what a stream needs of a subflow; numbered segments keep theirs.

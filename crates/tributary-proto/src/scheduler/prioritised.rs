@@ -152,7 +152,21 @@ impl Prioritised {
     /// Whether prioritised bytes wait for a number and could be sent at once. If they were numbered earlier, more
     /// urgent bytes written later could not overtake them.
     fn wants_load(&self, window: &WindowView<'_>, subflows: &[SubflowView]) -> bool {
-        self.fresh.is_none() && window.available_prioritised() > 0 && subflows.iter().any(|s| s.room > 0)
+        let waits = self.fresh.is_some() || window.raised().is_some();
+        !waits && window.available_prioritised() > 0 && subflows.iter().any(|s| s.room > 0)
+    }
+
+    /// The next prioritised segment that is numbered and not sent: first what got its priority later, since it is older.
+    fn first_unsent(&mut self, window: &WindowView<'_>) -> Option<DataSeq> {
+        if let Some(raised) = window.raised() {
+            return Some(raised);
+        }
+        let (first, end) = self.fresh?;
+        // A bulk scheduler that reads all numbered segments may have sent it already.
+        let unsent = |seq: &DataSeq| window.segment(*seq).is_some_and(|s| !s.acknowledged && s.sends == 0);
+        let next = (first.0..end.0).map(DataSeq).find(unsent);
+        self.fresh = next.map(|next| (next, end));
+        next
     }
 
     /// The next prioritised segment ahead of bulk.
@@ -162,12 +176,7 @@ impl Prioritised {
         window: &WindowView<'_>,
         subflows: &[SubflowView],
     ) -> Option<Assignment> {
-        let (first, end) = self.fresh?;
-        // A bulk scheduler that reads all numbered segments may have sent it already.
-        let unsent = |seq: &DataSeq| window.segment(*seq).is_some_and(|s| !s.acknowledged && s.sends == 0);
-        let next = (first.0..end.0).map(DataSeq).find(unsent);
-        self.fresh = next.map(|next| (next, end));
-        let segment = next?;
+        let segment = self.first_unsent(window)?;
         let (bytes, content) =
             window.segment(segment).map_or((0, ContentClass::Mixed), |s| (s.bytes, s.content));
         let best = self.best((now, content), subflows, |_| true)?;
@@ -177,7 +186,12 @@ impl Prioritised {
         } else {
             (self.best((now, content), subflows, |s| s.room > 0)?, PriorityChoice::Fallback)
         };
-        self.fresh = (segment.next() < end).then(|| (segment.next(), end));
+        // The next look begins behind it.
+        if let Some((first, end)) = self.fresh
+            && first == segment
+        {
+            self.fresh = (segment.next() < end).then(|| (segment.next(), end));
+        }
         self.ahead = self.ahead.saturating_add(u64::from(bytes)).min(2 * MOST_AHEAD_OF_BULK);
         self.decide(segment, &choice, why);
         if self.is_product {
@@ -266,7 +280,15 @@ impl Prioritised {
         subflows: &[SubflowView],
     ) -> Option<Assignment> {
         let mut assignment = self.bulk.assign(now, window, subflows)?;
-        let segment = window.segment(assignment.segment)?;
+        let mut segment = window.segment(assignment.segment)?;
+        // The bulk scheduler does not know what was sent ahead of it because it got its priority later.
+        while segment.raised && segment.sends > 0 && assignment.kind == AssignmentKind::Fresh {
+            let next = self.bulk.assign(now, window, subflows)?;
+            if next == assignment {
+                break;
+            }
+            (assignment, segment) = (next, window.segment(next.segment)?);
+        }
         if segment.priority == 0 {
             self.ahead = self.ahead.saturating_sub(SHARE * u64::from(segment.bytes));
             return Some(assignment);

@@ -20,6 +20,8 @@ pub(crate) struct Segment {
     pub content: ContentClass,
     /// It is sent on every subflow.
     pub redundant: bool,
+    /// It got its priority after it was numbered.
+    pub raised: bool,
     pub acknowledged: bool,
     /// Datagrams: nothing of them is sent from this time on.
     pub deadline: Option<Instant>,
@@ -49,12 +51,18 @@ impl Segment {
             priority: 0,
             content: ContentClass::default(),
             redundant: false,
+            raised: false,
             acknowledged: false,
             deadline: None,
             previous: None,
             sends: 0,
             copies: [None; COPIES],
         }
+    }
+
+    /// Whether no subflow has taken it.
+    pub fn is_unsent(&self) -> bool {
+        self.sends == 0 && !self.acknowledged
     }
 
     /// Its stream is abandoned: data becomes a void of the same length. Returns the payload bytes that it held.

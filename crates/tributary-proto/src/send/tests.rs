@@ -91,6 +91,38 @@ fn bulk_leaves_credit_and_room_to_streams_with_a_priority() {
 }
 
 #[test]
+fn numbered_segments_that_were_not_sent_follow_a_priority_that_rises() {
+    let mut buffer = SendBuffer::new(1 << 20, 1 << 20);
+    for (stream, bytes) in [(0, 40), (2, 10)] {
+        buffer.open(StreamId(stream), SendStream::new(0, u64::MAX / 2));
+        buffer.push(StreamId(stream), Bytes::from(vec![1; bytes]));
+    }
+    let (first, end, _) = buffer.load(u64::MAX, 10);
+    let of = |buffer: &SendBuffer, stream| -> Vec<DataSeq> {
+        let segments = (first.0..end.0).map(DataSeq);
+        segments.filter(|seq| buffer.segment(*seq).unwrap().head.stream == StreamId(stream)).collect()
+    };
+    let sent = |buffer: &mut SendBuffer, seq| {
+        buffer.segment_mut(seq).unwrap().sent(SubflowId(0), Instant::ZERO, 0);
+        buffer.taken(StreamId(0), 10);
+    };
+    let own = of(&buffer, 0);
+    assert_eq!((own.len(), buffer.raised()), (4, None));
+    // The scheduler also sends from the end.
+    sent(&mut buffer, own[3]);
+    buffer.set_priority(StreamId(0), 5);
+    for (at, next) in [(0, Some(own[1])), (1, Some(own[2])), (2, None)] {
+        assert_eq!(buffer.raised(), Some(own[at]));
+        sent(&mut buffer, own[at]);
+        assert_eq!(buffer.raised(), next);
+    }
+    buffer.set_priority(StreamId(0), 0);
+    buffer.set_priority(StreamId(0), 7);
+    assert_eq!(buffer.raised(), None, "all were sent");
+    assert_eq!(buffer.segment(of(&buffer, 2)[0]).unwrap().priority, 0);
+}
+
+#[test]
 fn bulk_goes_on_within_a_small_window_beside_a_stream_with_a_priority() {
     let window = 256 << 10;
     let mut buffer = SendBuffer::new(1 << 20, window);
