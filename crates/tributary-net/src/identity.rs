@@ -2,15 +2,18 @@
 //!
 //! A key is Ed25519 (RFC 8032). It signs the TLS handshake as a raw public key (RFC 7250), and a client's tickets. Tickets are
 //! encrypted for the server: for that, its key is used in its Montgomery form for X25519 (RFC 7748 §4.1), as is usual
-//! (libsodium, age). The printed form is that of WireGuard: 32 bytes as base64. Not here: shared keys ([`crate::key`]), and
-//! which clients a server admits ([`crate::clients`]).
+//! (libsodium, age). So are both keys of a pair of nodes whose protocol needs a key that both have
+//! ([`PrivateKey::pair_key`]). The printed form is that of WireGuard: 32 bytes as base64. Not here: shared keys
+//! ([`crate::key`]), and which clients a server admits ([`crate::clients`]).
 
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use aws_lc_rs::agreement::{self, X25519};
 use aws_lc_rs::digest::{SHA512, digest};
+use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use base64::Engine;
@@ -21,7 +24,7 @@ use rustls::sign::{Signer, SigningKey};
 use rustls::{SignatureAlgorithm, SignatureScheme};
 use zeroize::Zeroizing;
 
-use crate::key::{KEY_PREFIX, KeyError, PRIVATE_PREFIX, secret_line};
+use crate::key::{KEY_PREFIX, Key, KeyError, PRIVATE_PREFIX, secret_line};
 
 /// Characters of 32 bytes as base64.
 const DIGITS: usize = 44;
@@ -177,6 +180,33 @@ impl PrivateKey {
         self.0.public
     }
 
+    /// The key of this end and `other` for a protocol that needs one shared by both: HKDF-SHA256 (RFC 5869) over the X25519
+    /// (RFC 7748) of the two keys, with `label` as salt and both public keys as info, first that of the end that begins.
+    /// `label` names the protocol and its version; `begins` says whether this end is the one that begins.
+    ///
+    /// Both ends compute the same key, and nobody without one of the two private keys can. It is the same each time, so a
+    /// protocol that uses it has no forward secrecy. Who knows one of the two private keys can pose as either end to its owner.
+    ///
+    /// # Panics
+    /// Never: neither key is a point of small order.
+    #[must_use]
+    pub fn pair_key(&self, other: &PublicKey, label: &[u8], begins: bool) -> Key {
+        let own = agreement::PrivateKey::from_private_key(&X25519, &*self.scalar());
+        let own = own.expect("every 32 bytes are a private key of X25519");
+        let public = self.public();
+        let (first, second) = if begins { (&public, other) } else { (other, &public) };
+        let mut bytes = Zeroizing::new([0; 32]);
+        let theirs = agreement::UnparsedPublicKey::new(&X25519, other.montgomery());
+        let derived = agreement::agree(&own, theirs, (), |secret| {
+            let info = [first.bytes().as_slice(), second.bytes()];
+            let secret = Salt::new(HKDF_SHA256, label).extract(secret);
+            let okm = secret.expand(&info, HKDF_SHA256).map_err(drop)?;
+            okm.fill(&mut *bytes).map_err(drop)
+        });
+        derived.expect("neither key is of small order, and 32 bytes are within HKDF's limit");
+        Key::from_bytes(*bytes)
+    }
+
     pub(crate) fn sign(&self, message: &[u8]) -> [u8; SIGNATURE] {
         let signature = self.0.pair.sign(message);
         std::array::from_fn(|i| signature.as_ref()[i])
@@ -222,7 +252,6 @@ impl Signer for PrivateKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::Key;
 
     #[test]
     fn keys_round_trip_and_private_ones_stay_secret() {
@@ -254,6 +283,35 @@ mod tests {
         let key = PrivateKey::from_seed([7; 32]);
         let agreeing = Agreeing::from_private_key(&X25519, &*key.scalar()).unwrap();
         assert_eq!(agreeing.compute_public_key().unwrap().as_ref(), key.public().montgomery());
+    }
+
+    /// The definition, written out with other code: X25519 of curve25519-dalek, HKDF as HMACs (RFC 5869 §2).
+    #[test]
+    fn the_key_of_a_pair_is_that_of_its_definition() {
+        use aws_lc_rs::hmac::{HMAC_SHA256, Key as Mac, sign};
+        use curve25519_dalek::MontgomeryPoint;
+        let (begins, answers) = (PrivateKey::from_seed([7; 32]), PrivateKey::from_seed([8; 32]));
+        let secret = MontgomeryPoint(answers.public().montgomery()).mul_clamped(*begins.scalar());
+        let extracted = sign(&Mac::new(HMAC_SHA256, b"a protocol 1"), &secret.0);
+        let info = [begins.public().bytes().as_slice(), answers.public().bytes(), &[1]].concat();
+        let expected = sign(&Mac::new(HMAC_SHA256, extracted.as_ref()), &info);
+        let key = begins.pair_key(&answers.public(), b"a protocol 1", true);
+        assert_eq!(key.bytes(), expected.as_ref());
+    }
+
+    #[test]
+    fn the_key_of_a_pair_is_the_same_at_both_ends_and_different_for_all_else() {
+        let [one, two, three] = [1, 2, 3].map(|seed| PrivateKey::from_seed([seed; 32]));
+        let key = one.pair_key(&two.public(), b"a protocol 1", true);
+        assert_eq!(key, two.pair_key(&one.public(), b"a protocol 1", false));
+        let others = [
+            one.pair_key(&three.public(), b"a protocol 1", true),
+            three.pair_key(&two.public(), b"a protocol 1", true),
+            three.pair_key(&one.public(), b"a protocol 1", false),
+            one.pair_key(&two.public(), b"a protocol 1", false),
+            one.pair_key(&two.public(), b"a protocol 2", true),
+        ];
+        assert!(others.iter().all(|other| *other != key));
     }
 
     #[test]
