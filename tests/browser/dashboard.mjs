@@ -115,14 +115,14 @@ async function ends(page, child) {
 
 /** The hops of COTAG's nodes are shown as radios are, and go with the node at their other end. */
 async function nodes(page) {
-  const [hop, radio, flows] = ['hop', 'radio', 'flows'].map((name) => {
+  const [hop, radio] = ['hop', 'radio'].map((name) => {
     const file = join(stand.directory, `${name}.key`);
     stand.run('keygen', '--shared', '--out', file);
     return file;
   });
   const [GATEWAY, POINT] = ['10.9.9.1:7100', '10.9.9.1:7101'];
-  await stand.start('gateway', '--listen', GATEWAY, '--access-point', `ap1=${hop}`, '--tun', 'cotag0', '--address', '10.99.0.1/24', '--key', flows);
-  const point = await stand.start('ap', '--gateway', GATEWAY, '--gateway-key', hop, '--listen', POINT, '--device-key', radio, '--number', '1', '--key', flows);
+  await stand.start('gateway', '--listen', GATEWAY, '--access-point', `ap1=${hop}`, '--tun', 'cotag0', '--address', '10.99.0.1/24');
+  const point = await stand.start('ap', '--gateway', GATEWAY, '--gateway-key', hop, '--listen', POINT, '--device-key', radio, '--number', '1');
   const row = page.locator('article[data-role=gateway] tr[data-radio=ap1]');
   await page.locator('article[data-role=gateway] tr[data-radio=ap1][data-state=up]').waitFor(PATIENCE);
   await page.locator('article[data-role=access-point] tr[data-radio=gateway][data-state=up]').waitFor(PATIENCE);

@@ -90,7 +90,7 @@ impl NodeConfigs {
     pub fn new(points: usize, known: usize, coding: &Coding) -> Result<Self, TunnelError> {
         let keys = tempfile::tempdir()?;
         let reached = (0..points).map(|point| (RelayNetwork::radio(point).0, POINT_PORT).into()).collect();
-        let names = (0..known).map(Self::up).chain((0..points).map(Self::down)).chain([FLOWS.to_owned()]);
+        let names = (0..known).map(Self::up).chain((0..points).map(Self::down));
         for name in names {
             let path = keys.path().join(name);
             write_secret(&path, &Key::generate()?.to_line())?;
@@ -130,7 +130,6 @@ impl NodeConfigs {
             access_point: (0..self.known).map(point).collect(),
             inner: self.inner(1, Vec::new()),
             allowed: Vec::new(),
-            key: self.key(FLOWS),
             coding: self.coding.clone(),
         }
     }
@@ -145,7 +144,6 @@ impl NodeConfigs {
             device_key: self.key(&Self::down(point)),
             number: point as u8 + 1,
             allowed: Vec::new(),
-            key: self.key(FLOWS),
             coding: self.coding.clone(),
         }
     }
@@ -164,7 +162,6 @@ impl NodeConfigs {
         DeviceConfig {
             access_point: self.reached.iter().enumerate().map(point).collect(),
             inner: self.inner(2, route),
-            key: self.key(FLOWS),
             coding: self.coding.clone(),
         }
     }
@@ -308,9 +305,6 @@ impl Tunnel {
         command
     }
 }
-
-/// File name of the key of the coded traffic.
-const FLOWS: &str = "flows";
 
 /// Result of a command in a tunnel.
 #[derive(Debug)]

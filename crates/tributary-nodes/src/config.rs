@@ -12,10 +12,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use tributary_coding::CoefficientKey;
 use tributary_cotag as cotag;
-use tributary_net::Key;
 
 /// Most access points of a node.
 const MOST_POINTS: usize = 32;
+/// Key of the coefficients, the same at all nodes and no secret: each hop encrypts what is coded, and the coefficients of Cauchy
+/// rows are public, too.
+const COEFFICIENTS: &[u8; 32] = b"tributary cotag coefficients key";
 
 /// How traffic is coded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -216,14 +218,14 @@ impl Coding {
         Ok(())
     }
 
-    /// Settings of the machines of `tributary-coding`. `key` is the key of the coded traffic.
-    pub(crate) fn machine(&self, key: &Key) -> cotag::Config {
+    /// Settings of the machines of `tributary-cotag`.
+    pub(crate) fn machine(&self) -> cotag::Config {
         cotag::Config {
             mode: if self.mode == Mode::Paper { cotag::Mode::Paper } else { cotag::Mode::Systematic },
             interval: Duration::from_millis(self.interval_ms),
             patience: Duration::from_millis(self.patience_ms),
             redundancy: (self.redundancy * 1000.0).round() as u32,
-            ..cotag::Config::new(CoefficientKey::new(*key.bytes()))
+            ..cotag::Config::new(CoefficientKey::new(*COEFFICIENTS))
         }
     }
 }
@@ -246,9 +248,6 @@ macro_rules! settings {
         #[derive(Clone, Debug, PartialEq, Deserialize)]
         pub struct $name {
             $($(#[$field_doc])* pub $field: $kind,)*
-            /// File of the key of the coded traffic, the same at all nodes; the coefficients are derived from
-            /// it.
-            pub key: PathBuf,
             /// Settings that all nodes must agree on.
             #[serde(flatten)]
             pub coding: Coding,
@@ -314,7 +313,7 @@ pub trait Settings: DeserializeOwned {
     fn check(&self) -> Result<(), NodeError>;
 }
 
-const COMMON: [&str; 6] = ["key", "mode", "interval_ms", "patience_ms", "redundancy", "link_mtu"];
+const COMMON: [&str; 5] = ["mode", "interval_ms", "patience_ms", "redundancy", "link_mtu"];
 
 const fn keys<const N: usize, const M: usize>(own: [&'static str; N]) -> [&'static str; M] {
     let mut all = [""; M];
@@ -336,7 +335,7 @@ fn check_points(count: usize) -> Result<(), NodeError> {
 
 impl Settings for GatewayConfig {
     const KEYS: &'static [&'static str] =
-        &keys::<6, 12>(["listen", "access_point", "tun", "address", "route", "allowed"]);
+        &keys::<6, 11>(["listen", "access_point", "tun", "address", "route", "allowed"]);
 
     fn check(&self) -> Result<(), NodeError> {
         check_points(self.access_point.len())?;
@@ -356,7 +355,7 @@ impl Settings for GatewayConfig {
 
 impl Settings for AccessPointConfig {
     const KEYS: &'static [&'static str] =
-        &keys::<6, 12>(["gateway", "gateway_key", "listen", "device_key", "number", "allowed"]);
+        &keys::<6, 11>(["gateway", "gateway_key", "listen", "device_key", "number", "allowed"]);
 
     fn check(&self) -> Result<(), NodeError> {
         self.coding.check_with(&[])
@@ -372,7 +371,7 @@ impl Settings for Coding {
 }
 
 impl Settings for DeviceConfig {
-    const KEYS: &'static [&'static str] = &keys::<4, 10>(["access_point", "tun", "address", "route"]);
+    const KEYS: &'static [&'static str] = &keys::<4, 9>(["access_point", "tun", "address", "route"]);
 
     fn check(&self) -> Result<(), NodeError> {
         check_points(self.access_point.len())?;
@@ -400,7 +399,7 @@ mod tests {
     use super::*;
 
     const GATEWAY: &str = "listen = '192.0.2.1:7100'\ntun = 'cotag0'\naddress = ['10.99.0.1/24', 'fd99::1/64']\n\
-        access_point = ['ap1=ap1.key', 'ap2=ap2.key']\nkey = 'flows.key'\n";
+        access_point = ['ap1=ap1.key', 'ap2=ap2.key']\n";
 
     fn read<T: Settings>(text: &str) -> Result<T, String> {
         load(text.parse().expect("TOML")).map_err(|error| error.to_string())
@@ -411,12 +410,12 @@ mod tests {
         let config: GatewayConfig = read(GATEWAY).expect("it is right");
         assert_eq!((config.coding.clone(), config.access_point.len()), (Coding::default(), 2));
         assert_eq!(config.coding.inner_mtu(), 1362);
-        let device = "tun = 'cotag0'\naddress = ['10.99.0.2/24']\nkey = 'k'\nmode = 'off'\n\
+        let device = "tun = 'cotag0'\naddress = ['10.99.0.2/24']\nmode = 'off'\n\
             access_point = ['wifi=192.0.2.1:7200,wifi.key,192.0.2.9']\nroute = ['10.98.0.0/24']\n";
         let device: DeviceConfig = read(device).expect("it is right");
         assert_eq!((device.coding.mode, device.inner.route.len()), (Mode::Off, 1));
         let point = "gateway = '192.0.2.1:7100'\ngateway_key = 'g'\nlisten = '[::]:7200'\ndevice_key = 'd'\n\
-            number = 1\nkey = 'k'\n";
+            number = 1\n";
         assert_eq!(read::<AccessPointConfig>(point).expect("it is right").number, 1);
     }
 

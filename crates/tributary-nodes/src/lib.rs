@@ -4,7 +4,7 @@
 //! use tributary_nodes::{GatewayConfig, Role, load};
 //!
 //! # fn main() -> Result<(), tributary_nodes::NodeError> {
-//! let settings = "listen = '192.0.2.1:7100'\naccess_point = ['ap1=ap1.key']\ntun = 'cotag0'\naddress = ['10.99.0.1/24']\nkey = 'flows.key'";
+//! let settings = "listen = '192.0.2.1:7100'\naccess_point = ['ap1=ap1.key']\ntun = 'cotag0'\naddress = ['10.99.0.1/24']";
 //! let config: GatewayConfig = load(settings.parse().expect("TOML"))?;
 //! let gateway = config.start()?; // a thread of its own, in this network namespace
 //! println!("{}", gateway.status()?.summary());

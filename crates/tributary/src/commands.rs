@@ -68,7 +68,7 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:
   tributary run gateway.toml      # these flags in a file; see `tributary run --help`
   tributary gateway --listen 192.0.2.1:7100 --access-point ap1=ap1.key --access-point ap2=ap2.key \\
-      --tun cotag0 --address 10.99.0.1/24 --key flows.key --metrics 127.0.0.1:9100")]
+      --tun cotag0 --address 10.99.0.1/24 --metrics 127.0.0.1:9100")]
     Gateway(nodes::NodeArguments<nodes::GatewayFlags>),
     /// COTAG access point: forwards the gateway's packets, and sends combinations of them when its radio is idle.
     ///
@@ -77,7 +77,7 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:
   tributary run ap1.toml
   tributary ap --gateway 192.0.2.1:7100 --gateway-key ap1.key --listen 198.51.100.1:7200 \\
-      --device-key radio1.key --number 1 --key flows.key")]
+      --device-key radio1.key --number 1")]
     Ap(nodes::NodeArguments<nodes::AccessPointFlags>),
     /// COTAG device: a TUN device whose traffic goes through all access points.
     ///
@@ -86,7 +86,7 @@ pub(crate) enum Command {
   tributary run device.toml
   tributary device --access-point wifi=198.51.100.1:7200,radio1.key,198.51.100.9 \\
       --access-point wigig=203.0.113.1:7200,radio2.key,203.0.113.9 \\
-      --tun cotag0 --address 10.99.0.2/24 --route 10.98.0.0/24 --key flows.key")]
+      --tun cotag0 --address 10.99.0.2/24 --route 10.98.0.0/24")]
     Device(nodes::NodeArguments<nodes::DeviceFlags>),
     #[command(subcommand)]
     Cc(cc::Cc),

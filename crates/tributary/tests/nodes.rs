@@ -68,7 +68,7 @@ impl World {
         // Another user may read the directory, but no key.
         fs::set_permissions(keys.path(), fs::Permissions::from_mode(0o755)).expect("its owner may");
         let world = Self { network, keys };
-        for key in ["flows", "up", "down"] {
+        for key in ["up", "down"] {
             let made = Command::new(env!("CARGO_BIN_EXE_tributary"))
                 .args(["keygen", "--shared", "--out", &world.key(key)])
                 .stdout(Stdio::null())
@@ -109,15 +109,14 @@ impl World {
 
     /// Gateway and access point, with these arguments more.
     fn start_nodes(&self, more: &[&str]) -> [Program; 2] {
-        let (up, down, flows) = (self.key("up"), self.key("down"), self.key("flows"));
+        let (up, down) = (self.key("up"), self.key("down"));
         let gateway = format!("{}:7100", RelayNetwork::backhaul(0, 1));
         let listen = format!("{POINT}:7200");
         let (point, address) = (format!("ap1={up}"), format!("{}/24", RelayNetwork::tunnel(1)));
         let of_gateway = ["gateway", "--listen", &gateway, "--access-point", &point, "--tun", "cotag0"];
-        let of_gateway = [&of_gateway[..], &["--address", &address, "--key", &flows], more].concat();
+        let of_gateway = [&of_gateway[..], &["--address", &address], more].concat();
         let of_point = ["ap", "--gateway", &gateway, "--gateway-key", &up, "--listen", &listen];
-        let of_point =
-            [&of_point[..], &["--device-key", &down, "--number", "1", "--key", &flows], more].concat();
+        let of_point = [&of_point[..], &["--device-key", &down, "--number", "1"], more].concat();
         [self.start(Host::Gateway, &of_gateway), self.start(Host::AccessPoint(0), &of_point)]
     }
 
@@ -125,7 +124,7 @@ impl World {
         let point = format!("wifi={POINT}:7200,{}", self.key("down"));
         let address = format!("{}/24", RelayNetwork::tunnel(2));
         let fixed = ["device", "--access-point", &point, "--tun", "cotag0", "--address", &address];
-        let fixed = fixed.into_iter().chain(["--key"]).map(str::to_owned).chain([self.key("flows")]);
+        let fixed = fixed.into_iter().map(str::to_owned);
         fixed.chain(routes.iter().flat_map(|route| ["--route".to_owned(), (*route).to_owned()])).collect()
     }
 
@@ -207,10 +206,10 @@ fn a_gateway_from_a_file_serves_metrics() {
     let [gateway, _point] = world.start_nodes(&[]);
     drop(gateway);
     let file = world.key("gateway.toml");
-    let (up, flows) = (world.key("up"), world.key("flows"));
+    let up = world.key("up");
     let settings = format!(
         "command = 'gateway'\nlisten = '{}:7100'\naccess_point = ['ap1={up}']\ntun = 'cotag0'\n\
-         address = ['{}/24']\nkey = '{flows}'\nmetrics = '{metrics}'\n",
+         address = ['{}/24']\nmetrics = '{metrics}'\n",
         RelayNetwork::backhaul(0, 1),
         RelayNetwork::tunnel(1)
     );
@@ -218,9 +217,9 @@ fn a_gateway_from_a_file_serves_metrics() {
         fs::write(&file, text).expect("a file");
         world.command(Host::Gateway, &["check", &file]).output().expect("it starts")
     };
-    let wrong = check(&settings.replace(&flows, "no-such.key"));
+    let wrong = check(&settings.replace(&up, "no-such.key"));
     let said = String::from_utf8_lossy(&wrong.stderr);
-    assert!(!wrong.status.success() && said.contains("gateway.toml:6: `key`"), "{said}");
+    assert!(!wrong.status.success() && said.contains("gateway.toml:3: `access_point`"), "{said}");
     assert!(check(&settings).status.success());
     let _gateway = world.start(Host::Gateway, &["run", &file]);
     let _device = world.start_device(&["0.0.0.0/0"], &[]);
@@ -323,7 +322,7 @@ fn a_running_server_keeps_no_privileges() {
     let users = if may_change_user() { &[&[][..], &["--user", "nobody"]][..] } else { &[&[][..]][..] };
     for more in users {
         let world = World::new();
-        let key = world.key("flows");
+        let key = world.key("up");
         let serve = ["serve", "--listen", "127.0.0.1:700", "--forward", "127.0.0.1:9", "--shared-key", &key];
         let connect =
             ["connect", "--path", "lo=127.0.0.1:700", "--listen", "127.0.0.1:70", "--shared-key", &key];

@@ -1,4 +1,4 @@
-//! What a hop derives from its pre-shared key, and the two keys of one session. Sources: RFC 5869 (HKDF), RFC 2104
+//! What a hop derives from the key that both its ends have, and the two keys of one session. Sources: RFC 5869 (HKDF), RFC 2104
 //! (HMAC), NIST SP 800-38D (GCM).
 
 use super::replay::ReplayWindow;
@@ -8,6 +8,9 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::{hkdf, hmac};
 use tributary_net::Key;
 use zeroize::Zeroizing;
+
+/// Names the hop's protocol and its version in everything that is derived for it.
+pub(crate) const LABEL: &[u8] = b"tributary cotag hop 4";
 
 /// A hop's long-lived keys. They are overwritten when they are dropped; aws-lc does the same with its own.
 pub(super) struct HopKeys {
@@ -19,7 +22,7 @@ pub(super) struct HopKeys {
 
 impl HopKeys {
     pub(super) fn new(shared: Key) -> Self {
-        let secret = hkdf::Salt::new(hkdf::HKDF_SHA256, b"tributary cotag hop 3").extract(shared.bytes());
+        let secret = hkdf::Salt::new(hkdf::HKDF_SHA256, LABEL).extract(shared.bytes());
         let (mut id, mut mac) = ([0; 32], Zeroizing::new([0; 32]));
         for (info, out) in [(b"id".as_slice(), &mut id), (b"mac", &mut *mac)] {
             let info = [info];
@@ -50,7 +53,7 @@ impl HopKeys {
         let salt = [initiator.as_slice(), responder].concat();
         let secret = hkdf::Salt::new(hkdf::HKDF_SHA256, &salt).extract(self.shared.bytes());
         let key = |towards: &[u8]| {
-            let info = [b"tributary cotag hop 3 ".as_slice(), towards];
+            let info = [LABEL, b" ", towards];
             let okm = secret.expand(&info, &AES_128_GCM).expect("16 bytes are within HKDF's limit");
             LessSafeKey::new(UnboundKey::from(okm))
         };

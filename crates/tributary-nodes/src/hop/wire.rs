@@ -14,7 +14,7 @@
 //! | 6 version | initiator's session number (4) |
 
 /// The version of the hop's protocol.
-pub(crate) const VERSION: u8 = 3;
+pub(crate) const VERSION: u8 = 4;
 pub(super) const ID: usize = 8;
 pub(super) const SALT: usize = 16;
 pub(super) const COOKIE: usize = 16;

@@ -13,7 +13,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::rc::Rc;
 use tributary_cotag::{AccessPointNode, HopEnd, HopMessage, Offer};
-use tributary_net::Key;
 use tributary_tun::UdpSocket;
 use tributary_types::Instant;
 
@@ -22,7 +21,7 @@ const DOWN: u64 = 2;
 
 impl Role for AccessPointConfig {
     fn key_files(&self) -> Vec<&Path> {
-        vec![&self.key, &self.gateway_key, &self.device_key]
+        vec![&self.gateway_key, &self.device_key]
     }
 
     fn work(&self) -> Result<Box<dyn Work>, NodeError> {
@@ -48,7 +47,6 @@ struct AccessPoint {
 
 impl AccessPoint {
     fn new(config: &AccessPointConfig) -> Result<Self, NodeError> {
-        let coefficients = Key::load(&config.key)?;
         let (gateway_key, device_key) = (key(&config.gateway_key)?, key(&config.device_key)?);
         let bind = |address: SocketAddr| {
             UdpSocket::bind(address).map(Rc::new).map_err(|source| NodeError::Bind { address, source })
@@ -58,7 +56,7 @@ impl AccessPoint {
         let (gateway, device) = (Hop::initiator(gateway_key, stamp_base()), Hop::responder(device_key, 0));
         let up = Peer::new("gateway", gateway, false, sockets[0].clone(), Some(config.gateway));
         let down = Peer::new("device", device, true, sockets[1].clone(), None);
-        let machine = config.coding.machine(&coefficients);
+        let machine = config.coding.machine();
         Ok(Self {
             began: clock(),
             sockets,

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::rc::Rc;
 use tributary_cotag::{DeviceNode, HopMessage, Offer};
 use tributary_net::privileges::Needs;
-use tributary_net::{Key, KeyError};
+use tributary_net::KeyError;
 use tributary_tun::{Network, UdpSocket};
 use tributary_types::Instant;
 
@@ -29,7 +29,7 @@ const READING: &str = "reading the network's configuration";
 
 impl Role for DeviceConfig {
     fn key_files(&self) -> Vec<&Path> {
-        self.access_point.iter().map(|point| &*point.key).chain([&*self.key]).collect()
+        self.access_point.iter().map(|point| &*point.key).collect()
     }
 
     fn work(&self) -> Result<Box<dyn Work>, NodeError> {
@@ -51,7 +51,6 @@ struct Device {
 
 impl Device {
     fn new(config: &DeviceConfig) -> Result<Self, NodeError> {
-        let coefficients = Key::load(&config.key)?;
         let (mut sockets, mut peers) = (Vec::new(), Vec::new());
         let mut outer = Outer::new(&config.inner);
         let network = Network::read();
@@ -72,7 +71,7 @@ impl Device {
         let random = aws_lc_rs::rand::SystemRandom::new();
         random.fill(&mut start).map_err(|_| KeyError::NoEntropy)?;
         let mtu = config.coding.inner_mtu();
-        let machine = config.coding.machine(&coefficients);
+        let machine = config.coding.machine();
         Ok(Self {
             began: clock(),
             tun: TunEnd::create(&config.inner, mtu)?,

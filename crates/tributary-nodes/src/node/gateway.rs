@@ -28,7 +28,7 @@ const SOCKET: u64 = 2;
 
 impl Role for GatewayConfig {
     fn key_files(&self) -> Vec<&Path> {
-        self.access_point.iter().map(|point| &*point.key).chain([&*self.key]).collect()
+        self.access_point.iter().map(|point| &*point.key).collect()
     }
 
     fn work(&self) -> Result<Box<dyn Work>, NodeError> {
@@ -67,7 +67,6 @@ fn allowed(config: &GatewayConfig) -> Allowed {
 
 impl Gateway {
     fn new(config: &GatewayConfig) -> Result<Self, NodeError> {
-        let coefficients = tributary_net::Key::load(&config.key)?;
         let bound = UdpSocket::bind(config.listen);
         let socket = Rc::new(bound.map_err(|source| NodeError::Bind { address: config.listen, source })?);
         let mut peers = Vec::new();
@@ -76,7 +75,7 @@ impl Gateway {
             peers.push(Peer::new(&point.name, hop, false, socket.clone(), None));
         }
         let mtu = config.coding.inner_mtu();
-        let machine = config.coding.machine(&coefficients);
+        let machine = config.coding.machine();
         let node = GatewayNode::new(machine, epoch(), peers.len(), config.coding.link_mtu);
         Ok(Self {
             began: clock(),

@@ -24,9 +24,6 @@ const REFRESH: Duration = Duration::from_secs(1);
 /// Flags of every node.
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct CommonFlags {
-    /// Key file of the flow set, the same at all nodes (see `tributary keygen --shared`)
-    #[arg(long, value_name = "FILE")]
-    key: Option<PathBuf>,
     /// Coding: systematic, paper or off, the same at all nodes [default: systematic]
     #[arg(long)]
     mode: Option<String>,
@@ -238,7 +235,7 @@ mod tests {
 
     #[test]
     fn flags_make_settings() {
-        let line = "x gateway --listen 192.0.2.1:7100 --access-point a=k --tun t0 --address 10.0.0.1/24 --key f \
+        let line = "x gateway --listen 192.0.2.1:7100 --access-point a=k --tun t0 --address 10.0.0.1/24 \
              --redundancy 0.2 --link-mtu 2000";
         let Gateway(arguments) = Cli::parse_from(line.split_whitespace()).command else { panic!("gateway") };
         let config: GatewayConfig = settings(&arguments.flags).expect("it is complete");
