@@ -118,7 +118,7 @@ async function nodes(page) {
   const [hop, radio] = ['hop', 'radio'].map((name) => {
     const file = join(stand.directory, `${name}.key`);
     stand.run('keygen', '--shared', '--out', file);
-    return file;
+    return `shared:${file}`;
   });
   const [GATEWAY, POINT] = ['10.9.9.1:7100', '10.9.9.1:7101'];
   await stand.start('gateway', '--listen', GATEWAY, '--access-point', `ap1=${hop}`, '--tun', 'cotag0', '--address', '10.99.0.1/24');

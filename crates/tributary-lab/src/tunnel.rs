@@ -8,7 +8,6 @@ use core::time::Duration;
 use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::Instant;
 use tempfile::TempDir;
@@ -17,8 +16,8 @@ use tributary_emu::{Audit, Host, NetworkError, RelayNetwork};
 use tributary_link::Scenario;
 use tributary_net::{Key, KeyError};
 use tributary_nodes::{
-    AccessPointConfig, Coding, DeviceConfig, GatewayConfig, Inner, KnownPoint, NodeError, Prefix,
-    ReachedPoint, Role, Running, Status,
+    AccessPointConfig, Coding, DeviceConfig, GatewayConfig, Inner, KnownPoint, NeighbourKey, NodeError,
+    Prefix, ReachedPoint, Role, Running, Status,
 };
 
 /// Ports of the gateway and of the access points.
@@ -106,8 +105,8 @@ impl NodeConfigs {
         format!("device-{}", point + 1)
     }
 
-    fn key(&self, name: &str) -> PathBuf {
-        self.keys.path().join(name)
+    fn shared(&self, name: &str) -> NeighbourKey {
+        NeighbourKey::Shared(self.keys.path().join(name))
     }
 
     /// The TUN device of `host`. It has no IPv6 if packets of 1280 bytes do not fit (RFC 8200 §5).
@@ -124,12 +123,14 @@ impl NodeConfigs {
     /// The gateway's.
     #[must_use]
     pub fn gateway(&self) -> GatewayConfig {
-        let point = |point| KnownPoint { name: format!("ap{}", point + 1), key: self.key(&Self::up(point)) };
+        let point =
+            |point| KnownPoint { name: format!("ap{}", point + 1), key: self.shared(&Self::up(point)) };
         GatewayConfig {
             listen: ([0, 0, 0, 0], GATEWAY_PORT).into(),
             access_point: (0..self.known).map(point).collect(),
             inner: self.inner(1, Vec::new()),
             allowed: Vec::new(),
+            key: None,
             coding: self.coding.clone(),
         }
     }
@@ -139,11 +140,12 @@ impl NodeConfigs {
     pub fn point(&self, point: usize) -> AccessPointConfig {
         AccessPointConfig {
             gateway: (RelayNetwork::backhaul(point, 1), GATEWAY_PORT).into(),
-            gateway_key: self.key(&Self::up(point)),
+            gateway_key: self.shared(&Self::up(point)),
             listen: ([0, 0, 0, 0], POINT_PORT).into(),
-            device_key: self.key(&Self::down(point)),
+            device_key: self.shared(&Self::down(point)),
             number: point as u8 + 1,
             allowed: Vec::new(),
+            key: None,
             coding: self.coding.clone(),
         }
     }
@@ -154,7 +156,7 @@ impl NodeConfigs {
         let point = |(point, address): (usize, &SocketAddr)| ReachedPoint {
             name: format!("ap{}", point + 1),
             address: *address,
-            key: self.key(&Self::down(point)),
+            key: self.shared(&Self::down(point)),
             local: Some(RelayNetwork::radio(point).1.into()),
         };
         let server = |address| Prefix { address, bits: if address.is_ipv4() { 32 } else { 128 } };
@@ -162,6 +164,7 @@ impl NodeConfigs {
         DeviceConfig {
             access_point: self.reached.iter().enumerate().map(point).collect(),
             inner: self.inner(2, route),
+            key: None,
             coding: self.coding.clone(),
         }
     }

@@ -5,9 +5,11 @@
 
 use crate::error::NodeError;
 use crate::hop::OVERHEAD;
+use crate::keys::NeighbourKey;
 use core::time::Duration;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use tributary_coding::CoefficientKey;
@@ -90,30 +92,35 @@ impl TryFrom<String> for Prefix {
     }
 }
 
-/// An access point in the gateway's settings: `NAME=KEYFILE`.
+/// An access point in the gateway's settings: `NAME=PUBKEY` or `NAME=shared:FILE`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct KnownPoint {
     /// Its name in statistics.
     pub name: String,
-    /// File of the shared key.
-    pub key: PathBuf,
+    /// How it is known.
+    pub key: NeighbourKey,
 }
 
 impl TryFrom<String> for KnownPoint {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        match text.split_once('=') {
-            Some((name, key)) if !name.is_empty() && !key.is_empty() => {
-                Ok(Self { name: name.to_owned(), key: key.into() })
-            }
-            _ => Err(format!("`{text}`: expected NAME=KEYFILE, as ap1=ap1.key")),
-        }
+        // A text that is something else is not repeated: it may be a secret.
+        let (name, key) = text
+            .split_once('=')
+            .filter(|(name, key)| !name.is_empty() && !key.is_empty())
+            .ok_or("expected NAME=PUBKEY or NAME=shared:FILE")?;
+        Ok(Self { name: name.to_owned(), key: NeighbourKey::parse(key, &place(name))? })
     }
 }
 
-/// An access point in the device's settings: `NAME=ADDRESS:PORT,KEYFILE[,LOCAL]`.
+/// The place of a key in errors.
+fn place(name: &str) -> String {
+    format!("the key of `{name}`")
+}
+
+/// An access point in the device's settings: `NAME=ADDRESS:PORT,PUBKEY[,LOCAL]` or `NAME=ADDRESS:PORT,shared:FILE[,LOCAL]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct ReachedPoint {
@@ -121,8 +128,8 @@ pub struct ReachedPoint {
     pub name: String,
     /// The address it listens on.
     pub address: SocketAddr,
-    /// File of the shared key.
-    pub key: PathBuf,
+    /// How it is known.
+    pub key: NeighbourKey,
     /// Local address to send from; selects the radio.
     pub local: Option<IpAddr>,
 }
@@ -131,24 +138,19 @@ impl TryFrom<String> for ReachedPoint {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let wrong = || {
-            format!(
-                "`{text}`: expected NAME=ADDRESS:PORT,KEYFILE[,LOCAL ADDRESS], as \
-                 wifi=192.0.2.1:7200,wifi.key,192.0.2.9"
-            )
-        };
+        let wrong = || "expected NAME=ADDRESS:PORT,PUBKEY[,LOCAL ADDRESS], with shared:FILE for PUBKEY if both ends have one key";
         let (name, rest) = text.split_once('=').ok_or_else(wrong)?;
         let parts: Vec<&str> = rest.split(',').collect();
         let (address, key, local) = match parts[..] {
             [address, key] => (address, key, None),
             [address, key, local] => (address, key, Some(local.parse().map_err(|_| wrong())?)),
-            _ => return Err(wrong()),
+            _ => return Err(wrong().to_owned()),
         };
         let address = address.parse().map_err(|_| wrong())?;
         if name.is_empty() || key.is_empty() {
-            return Err(wrong());
+            return Err(wrong().to_owned());
         }
-        Ok(Self { name: name.to_owned(), address, key: key.into(), local })
+        Ok(Self { name: name.to_owned(), address, key: NeighbourKey::parse(key, &place(name))?, local })
     }
 }
 
@@ -248,6 +250,8 @@ macro_rules! settings {
         #[derive(Clone, Debug, PartialEq, Deserialize)]
         pub struct $name {
             $($(#[$field_doc])* pub $field: $kind,)*
+            /// File of this node's private key. Without it every neighbour must have a shared key.
+            pub key: Option<PathBuf>,
             /// Settings that all nodes must agree on.
             #[serde(flatten)]
             pub coding: Coding,
@@ -276,12 +280,12 @@ settings! {
     AccessPointConfig {
         /// Address and port of the gateway.
         gateway: SocketAddr,
-        /// File of the key shared with the gateway.
-        gateway_key: PathBuf,
+        /// How the gateway is known.
+        gateway_key: NeighbourKey,
         /// Address and port for the device.
         listen: SocketAddr,
-        /// File of the key shared with the device.
-        device_key: PathBuf,
+        /// How the device is known.
+        device_key: NeighbourKey,
         /// Number of this access point; every access point needs a different one.
         number: u8,
         /// Networks that packets from the device may come from; empty: the gateway alone decides.
@@ -313,7 +317,7 @@ pub trait Settings: DeserializeOwned {
     fn check(&self) -> Result<(), NodeError>;
 }
 
-const COMMON: [&str; 5] = ["mode", "interval_ms", "patience_ms", "redundancy", "link_mtu"];
+const COMMON: [&str; 6] = ["key", "mode", "interval_ms", "patience_ms", "redundancy", "link_mtu"];
 
 const fn keys<const N: usize, const M: usize>(own: [&'static str; N]) -> [&'static str; M] {
     let mut all = [""; M];
@@ -325,20 +329,26 @@ const fn keys<const N: usize, const M: usize>(own: [&'static str; N]) -> [&'stat
     all
 }
 
-fn check_points(count: usize) -> Result<(), NodeError> {
-    if (1..=MOST_POINTS).contains(&count) {
-        return Ok(());
+fn check_points<'a>(names: impl ExactSizeIterator<Item = &'a String>) -> Result<(), NodeError> {
+    let wrong = |value, expected| Err(NodeError::Setting { key: "access_point", value, expected });
+    if !(1..=MOST_POINTS).contains(&names.len()) {
+        return wrong(format!("{} entries", names.len()), format!("1 to {MOST_POINTS} access points"));
     }
-    let expected = format!("1 to {MOST_POINTS} access points");
-    Err(NodeError::Setting { key: "access_point", value: format!("{count} entries"), expected })
+    let mut known = BTreeSet::new();
+    for name in names {
+        if !known.insert(name) {
+            return wrong(format!("`{name}` twice"), "access points with different names".to_owned());
+        }
+    }
+    Ok(())
 }
 
 impl Settings for GatewayConfig {
     const KEYS: &'static [&'static str] =
-        &keys::<6, 11>(["listen", "access_point", "tun", "address", "route", "allowed"]);
+        &keys::<6, 12>(["listen", "access_point", "tun", "address", "route", "allowed"]);
 
     fn check(&self) -> Result<(), NodeError> {
-        check_points(self.access_point.len())?;
+        check_points(self.access_point.iter().map(|point| &point.name))?;
         // Access points are known only when they have sent something: their own packets cannot be kept out.
         if let Some(route) = self.inner.route.iter().find(|route| route.bits < 2) {
             let expected = "the networks behind the device: a default route would send the tunnel's own packets \
@@ -355,7 +365,7 @@ impl Settings for GatewayConfig {
 
 impl Settings for AccessPointConfig {
     const KEYS: &'static [&'static str] =
-        &keys::<6, 11>(["gateway", "gateway_key", "listen", "device_key", "number", "allowed"]);
+        &keys::<6, 12>(["gateway", "gateway_key", "listen", "device_key", "number", "allowed"]);
 
     fn check(&self) -> Result<(), NodeError> {
         self.coding.check_with(&[])
@@ -371,10 +381,10 @@ impl Settings for Coding {
 }
 
 impl Settings for DeviceConfig {
-    const KEYS: &'static [&'static str] = &keys::<4, 9>(["access_point", "tun", "address", "route"]);
+    const KEYS: &'static [&'static str] = &keys::<4, 10>(["access_point", "tun", "address", "route"]);
 
     fn check(&self) -> Result<(), NodeError> {
-        check_points(self.access_point.len())?;
+        check_points(self.access_point.iter().map(|point| &point.name))?;
         self.coding.check_with(&self.inner.address)
     }
 }
@@ -388,8 +398,9 @@ pub fn load<T: Settings>(table: toml::Table) -> Result<T, NodeError> {
     if let Some(unknown) = table.keys().find(|key| !T::KEYS.contains(&key.as_str())) {
         return Err(failed(format!("unknown key `{unknown}`; there are {}", T::KEYS.join(", "))));
     }
-    let settings: T =
-        table.try_into().map_err(|error: toml::de::Error| failed(error.message().to_owned()))?;
+    let settings: T = table
+        .try_into()
+        .map_err(|error: toml::de::Error| failed(error.to_string().trim_end().replace('\n', ", ")))?;
     settings.check()?;
     Ok(settings)
 }
@@ -399,7 +410,7 @@ mod tests {
     use super::*;
 
     const GATEWAY: &str = "listen = '192.0.2.1:7100'\ntun = 'cotag0'\naddress = ['10.99.0.1/24', 'fd99::1/64']\n\
-        access_point = ['ap1=ap1.key', 'ap2=ap2.key']\n";
+        access_point = ['ap1=2Wr1zUnTwW0Zp3sh4cFXlqJmhbBvyvVtzTQ0pFC7rV0=', 'ap2=shared:ap2.key']\nkey = 'k'\n";
 
     fn read<T: Settings>(text: &str) -> Result<T, String> {
         load(text.parse().expect("TOML")).map_err(|error| error.to_string())
@@ -411,12 +422,16 @@ mod tests {
         assert_eq!((config.coding.clone(), config.access_point.len()), (Coding::default(), 2));
         assert_eq!(config.coding.inner_mtu(), 1362);
         let device = "tun = 'cotag0'\naddress = ['10.99.0.2/24']\nmode = 'off'\n\
-            access_point = ['wifi=192.0.2.1:7200,wifi.key,192.0.2.9']\nroute = ['10.98.0.0/24']\n";
+            access_point = ['wifi=192.0.2.1:7200,shared:wifi.key,192.0.2.9']\nroute = ['10.98.0.0/24']\n";
         let device: DeviceConfig = read(device).expect("it is right");
         assert_eq!((device.coding.mode, device.inner.route.len()), (Mode::Off, 1));
-        let point = "gateway = '192.0.2.1:7100'\ngateway_key = 'g'\nlisten = '[::]:7200'\ndevice_key = 'd'\n\
+        let point = "gateway = '192.0.2.1:7100'\ngateway_key = 'shared:g'\nlisten = '[::]:7200'\ndevice_key = 'shared:d'\n\
             number = 1\n";
         assert_eq!(read::<AccessPointConfig>(point).expect("it is right").number, 1);
+        assert_eq!(config.access_point[1].key, NeighbourKey::Shared("ap2.key".into()));
+        assert!(matches!(config.access_point[0].key, NeighbourKey::Public(_)));
+        let wrong = read::<AccessPointConfig>(&point.replace("shared:d", "d")).unwrap_err();
+        assert!(wrong.contains("device_key") && wrong.contains("tributary pubkey"), "{wrong}");
     }
 
     #[test]
@@ -429,10 +444,23 @@ mod tests {
         assert!(refused("interval_ms = 0").contains("1 to 1000"));
         assert!(refused("patience_ms = 1").contains("interval_ms (2) to 10000"));
         assert!(refused("mode = 'fast'").contains("systematic"));
-        let without = GATEWAY.replace("'ap1=ap1.key', 'ap2=ap2.key'", "");
+        let (start, end) = GATEWAY.split_once("'ap1").expect("it is there");
+        let without = format!("{start}{}", end.split_once("ap2.key'").expect("it is there").1);
         assert!(read::<GatewayConfig>(&without).unwrap_err().contains("1 to 32 access points"));
-        let wrong = GATEWAY.replace("ap1=ap1.key", "ap1");
-        assert!(read::<GatewayConfig>(&wrong).unwrap_err().contains("NAME=KEYFILE"));
+        let wrong = |key| read::<GatewayConfig>(&GATEWAY.replace("ap2=shared:ap2.key", key)).unwrap_err();
+        assert!(
+            wrong("ap2").contains("access_point") && wrong("ap2").contains("NAME=PUBKEY"),
+            "{}",
+            wrong("ap2")
+        );
+        assert!(wrong("ap2=ap2.key").contains("the key of `ap2`"), "{}", wrong("ap2=ap2.key"));
+        assert!(wrong("ap1=shared:k").contains("`ap1` twice"), "{}", wrong("ap1=shared:k"));
+        // A key in the wrong place is not repeated.
+        assert!(
+            !wrong("tributary-private-1:AAAA=").contains("AAAA"),
+            "{}",
+            wrong("tributary-private-1:AAAA=")
+        );
         let wrong = GATEWAY.replace("10.99.0.1/24", "10.99.0.1/33");
         assert!(read::<GatewayConfig>(&wrong).unwrap_err().contains("10.99.0.1/33"));
         assert!(read::<GatewayConfig>("").unwrap_err().contains("missing field"));

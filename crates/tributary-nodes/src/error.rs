@@ -29,6 +29,59 @@ pub enum NodeError {
     /// A key file cannot be used.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// The file of a key that is shared with a neighbour cannot be used.
+    #[error("`{setting}`, shared key of `{name}`: {source}")]
+    SharedKey {
+        /// The setting.
+        setting: &'static str,
+        /// The neighbour.
+        name: String,
+        /// What is wrong.
+        source: KeyError,
+    },
+    /// A shared key was given as the node's own.
+    #[error(
+        "`key` needs this node's private key, and {place} is a shared one: make a private one with `tributary keygen`, or name \
+         the shared one at the neighbour that has it, as shared:FILE"
+    )]
+    OwnKeyIsShared {
+        /// File and line.
+        place: String,
+    },
+    /// A neighbour is named by its public key, and this node has no private one.
+    #[error(
+        "`{setting}` names `{name}` by its public key, and `key` is missing, the file of this node's private key: make one \
+         with `tributary keygen --out node.key`"
+    )]
+    NoOwnKey {
+        /// The setting.
+        setting: &'static str,
+        /// The neighbour.
+        name: String,
+    },
+    /// A neighbour has this node's key.
+    #[error(
+        "`{setting}` gives `{name}` this node's own public key: give the one that `tributary pubkey` prints at `{name}`; \
+         every node needs a key of its own"
+    )]
+    OwnKeyAsNeighbour {
+        /// The setting.
+        setting: &'static str,
+        /// The neighbour.
+        name: String,
+    },
+    /// Two neighbours have the same key, so they cannot be told apart.
+    #[error(
+        "`{setting}` gives `{name}` the same key as `{other}`: make a key for each, with `tributary keygen`"
+    )]
+    SameKey {
+        /// The setting.
+        setting: &'static str,
+        /// The neighbour.
+        name: String,
+        /// The neighbour before it with that key.
+        other: String,
+    },
     /// The TUN device cannot be created.
     #[error(transparent)]
     Tun(#[from] TunError),

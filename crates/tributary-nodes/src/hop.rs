@@ -2,7 +2,7 @@
 //! it, unchanged and only once.
 //!
 //! The node nearer to the device begins ([`Hop::initiator`]): its `init` and the other's `reply` carry fresh
-//! random salts and are authenticated with the hop's pre-shared key (HMAC-SHA256). Both salts and the key give
+//! random salts and are authenticated with the key that both have (HMAC-SHA256). Both salts and the key give
 //! the session's two keys (HKDF-SHA256), so that packets of an earlier session, or of an earlier start of
 //! either node, do not verify. Data is AES-128-GCM; its number is the nonce and goes through a replay window.
 //! The responder switches to a new session only when data of it has verified.
@@ -12,7 +12,7 @@
 //! many of these there may be in a turn is the [`Gate`]'s decision. Why no Noise handshake:
 //! `docs/decisions/0010-hop-handshake.md`. Layout of the datagrams: `wire`.
 //!
-//! Not here: sockets and what the plaintext means (`message`). No forward secrecy: anyone who learns the key can
+//! Not here: where the key is from (`keys` of the crate), sockets, and what the plaintext means (`message`). No forward secrecy: anyone who learns the key can
 //! read recorded traffic; inner traffic that needs more has its own encryption.
 
 mod gate;
@@ -21,6 +21,7 @@ mod replay;
 mod wire;
 
 pub(crate) use gate::{Gate, Verdict};
+pub(crate) use keys::LABEL;
 pub(crate) use replay::ReplayWindow;
 pub(crate) use wire::{Age, Fault, Kind, OVERHEAD, VERSION, version_notice};
 

@@ -4,7 +4,7 @@
 //! use tributary_nodes::{GatewayConfig, Role, load};
 //!
 //! # fn main() -> Result<(), tributary_nodes::NodeError> {
-//! let settings = "listen = '192.0.2.1:7100'\naccess_point = ['ap1=ap1.key']\ntun = 'cotag0'\naddress = ['10.99.0.1/24']";
+//! let settings = "listen = '192.0.2.1:7100'\naccess_point = ['ap1=shared:ap1.key']\ntun = 'cotag0'\naddress = ['10.99.0.1/24']";
 //! let config: GatewayConfig = load(settings.parse().expect("TOML"))?;
 //! let gateway = config.start()?; // a thread of its own, in this network namespace
 //! println!("{}", gateway.status()?.summary());
@@ -22,6 +22,7 @@ mod error;
 #[doc(hidden)]
 pub mod fuzz;
 mod hop;
+mod keys;
 mod node;
 mod packet;
 mod status;
@@ -32,5 +33,6 @@ pub use config::{
 };
 pub use error::NodeError;
 pub use hop::Refusals;
+pub use keys::{Neighbour, NeighbourKey};
 pub use node::{Role, Running};
 pub use status::{InnerStatus, LinkStatus, Status};

@@ -17,6 +17,7 @@ mod tun;
 use crate::asker::{Asker, Order};
 use crate::config::Settings;
 use crate::error::NodeError;
+use crate::keys::{Neighbour, hop_keys};
 use crate::status::Status;
 use core::time::Duration;
 use std::io;
@@ -37,8 +38,25 @@ const WAKE: u64 = 63;
 
 /// Settings of a node. They start it.
 pub trait Role: Settings + Clone + Send + 'static {
-    /// Files of its keys.
-    fn key_files(&self) -> Vec<&Path>;
+    /// File of its private key, if it has one.
+    fn own_key(&self) -> Option<&Path>;
+
+    /// Its neighbours.
+    fn neighbours(&self) -> Vec<Neighbour<'_>>;
+
+    /// Checks that there are the keys of all its hops, and that they are different.
+    ///
+    /// # Errors
+    /// [`NodeError`] names the file, or the setting and the neighbour.
+    fn check_keys(&self) -> Result<(), NodeError> {
+        self.hop_keys().map(drop)
+    }
+
+    /// The key of the hop to each neighbour.
+    #[doc(hidden)]
+    fn hop_keys(&self) -> Result<Vec<Key>, NodeError> {
+        hop_keys(self.own_key(), &self.neighbours())
+    }
 
     /// Makes its sockets and devices.
     #[doc(hidden)]
@@ -200,9 +218,4 @@ fn run(mut work: Box<dyn Work>, mut epoll: fd::Epoll, orders: &Receiver<Order>, 
         begun = clock();
         work.turn(begun, &mut ready);
     }
-}
-
-/// The key of a key file.
-fn key(path: &std::path::Path) -> Result<Key, NodeError> {
-    Ok(Key::load(path)?)
 }

@@ -67,7 +67,7 @@ pub(crate) enum Command {
     /// Needs root or CAP_NET_ADMIN, and gives up what it no longer needs. SIGINT or SIGTERM ends the program.
     #[command(after_help = "Examples:
   tributary run gateway.toml      # these flags in a file; see `tributary run --help`
-  tributary gateway --listen 192.0.2.1:7100 --access-point ap1=ap1.key --access-point ap2=ap2.key \\
+  tributary gateway --key gateway.key --listen 192.0.2.1:7100 --access-point ap1=PUBKEY --access-point ap2=PUBKEY \\
       --tun cotag0 --address 10.99.0.1/24 --metrics 127.0.0.1:9100")]
     Gateway(nodes::NodeArguments<nodes::GatewayFlags>),
     /// COTAG access point: forwards the gateway's packets, and sends combinations of them when its radio is idle.
@@ -76,16 +76,19 @@ pub(crate) enum Command {
     /// value. SIGINT or SIGTERM ends the program.
     #[command(after_help = "Examples:
   tributary run ap1.toml
-  tributary ap --gateway 192.0.2.1:7100 --gateway-key ap1.key --listen 198.51.100.1:7200 \\
-      --device-key radio1.key --number 1")]
+  tributary ap --key ap1.key --gateway 192.0.2.1:7100 --gateway-key PUBKEY --listen 198.51.100.1:7200 \\
+      --device-key PUBKEY --number 1
+  tributary ap --gateway 192.0.2.1:7100 --gateway-key shared:up.key --listen 198.51.100.1:7200 \\
+      --device-key shared:down.key --number 1
+      (up.key and down.key are keys that both ends of a hop have)")]
     Ap(nodes::NodeArguments<nodes::AccessPointFlags>),
     /// COTAG device: a TUN device whose traffic goes through all access points.
     ///
     /// Needs root or CAP_NET_ADMIN, and gives up what it no longer needs. SIGINT or SIGTERM ends the program.
     #[command(after_help = "Examples:
   tributary run device.toml
-  tributary device --access-point wifi=198.51.100.1:7200,radio1.key,198.51.100.9 \\
-      --access-point wigig=203.0.113.1:7200,radio2.key,203.0.113.9 \\
+  tributary device --key device.key --access-point wifi=198.51.100.1:7200,PUBKEY,198.51.100.9 \\
+      --access-point wigig=203.0.113.1:7200,PUBKEY,203.0.113.9 \\
       --tun cotag0 --address 10.99.0.2/24 --route 10.98.0.0/24")]
     Device(nodes::NodeArguments<nodes::DeviceFlags>),
     #[command(subcommand)]

@@ -3,6 +3,9 @@
 //!
 //! Without the right to create namespaces nothing runs: the program prints the reason, and fails when `CI=true`.
 
+#[path = "nodes/keys.rs"]
+mod keys;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -15,10 +18,12 @@ use tributary_emu::{Host, RelayNetwork};
 use tributary_testing::{not_run, until};
 use tributary_tun::{Netlink, Network};
 
-const CASES: [(&str, fn()); 6] = [
+const CASES: [(&str, fn()); 8] = [
     ("a_default_route_leads_through_the_tunnel", a_default_route_leads_through_the_tunnel),
     ("a_device_follows_its_access_point_to_another_interface", a_device_follows_its_access_point),
     ("a_gateway_from_a_file_serves_metrics", a_gateway_from_a_file_serves_metrics),
+    ("a_node_with_another_key_is_refused_and_the_log_says_so", keys::a_node_with_another_key_is_refused),
+    ("nodes_with_shared_keys_connect_and_say_what_that_means", keys::nodes_with_shared_keys_connect),
     ("a_route_that_exists_is_named", a_route_that_exists_is_named),
     ("running_nodes_keep_no_privileges", running_nodes_keep_no_privileges),
     ("a_running_server_keeps_no_privileges", a_running_server_keeps_no_privileges),
@@ -55,7 +60,8 @@ impl Program {
     }
 }
 
-/// Server, gateway, access point and device. The device reaches the access point by its default route.
+/// Server, gateway, two access points and device, each with a key. The device reaches the first access point by its default
+/// route.
 struct World {
     network: RelayNetwork,
     keys: TempDir,
@@ -63,18 +69,13 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let network = RelayNetwork::bare(1).expect("an isolated process may start a network");
+        let network = RelayNetwork::bare(2).expect("an isolated process may start a network");
         let keys = tempfile::tempdir().expect("a directory");
         // Another user may read the directory, but no key.
         fs::set_permissions(keys.path(), fs::Permissions::from_mode(0o755)).expect("its owner may");
         let world = Self { network, keys };
-        for key in ["up", "down"] {
-            let made = Command::new(env!("CARGO_BIN_EXE_tributary"))
-                .args(["keygen", "--shared", "--out", &world.key(key)])
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .status();
-            assert!(made.expect("it starts").success());
+        for key in ["gateway", "ap1", "ap2", "device"] {
+            world.keygen(&["--out", &world.key(key)]);
         }
         let (radio, _) = RelayNetwork::radio(0);
         world.on(Host::AccessPoint(0), |netlink| netlink.add_address("lo", POINT.into(), 32));
@@ -84,8 +85,33 @@ impl World {
         world
     }
 
+    fn keygen(&self, arguments: &[&str]) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
+        let made = command.arg("keygen").args(arguments).output().expect("it starts");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    }
+
     fn key(&self, name: &str) -> String {
         self.keys.path().join(name).display().to_string()
+    }
+
+    /// The public key of a key file.
+    fn public(&self, name: &str) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tributary"));
+        let printed = command.args(["pubkey", &self.key(name)]).output().expect("it starts");
+        String::from_utf8(printed.stdout).expect("base64").trim().to_owned()
+    }
+
+    /// Starts a program whose log is the file `log` beside the keys.
+    fn start_logged(&self, host: Host, arguments: &[&str], log: &str) -> Program {
+        let file = fs::File::create(self.key(log)).expect("a file");
+        Program(self.command(host, arguments).stderr(file).spawn().expect("it starts"))
+    }
+
+    /// Waits until a log has this text.
+    fn logs(&self, log: &str, text: &str) {
+        let has = || fs::read_to_string(self.key(log)).is_ok_and(|lines| lines.contains(text));
+        until(&format!("{log} says `{text}`"), has);
     }
 
     fn on(&self, host: Host, work: impl FnOnce(&mut Netlink) -> std::io::Result<()> + Send) {
@@ -109,29 +135,62 @@ impl World {
 
     /// Gateway and access point, with these arguments more.
     fn start_nodes(&self, more: &[&str]) -> [Program; 2] {
-        let (up, down) = (self.key("up"), self.key("down"));
-        let gateway = format!("{}:7100", RelayNetwork::backhaul(0, 1));
-        let listen = format!("{POINT}:7200");
-        let (point, address) = (format!("ap1={up}"), format!("{}/24", RelayNetwork::tunnel(1)));
-        let of_gateway = ["gateway", "--listen", &gateway, "--access-point", &point, "--tun", "cotag0"];
-        let of_gateway = [&of_gateway[..], &["--address", &address], more].concat();
-        let of_point = ["ap", "--gateway", &gateway, "--gateway-key", &up, "--listen", &listen];
-        let of_point = [&of_point[..], &["--device-key", &down, "--number", "1"], more].concat();
-        [self.start(Host::Gateway, &of_gateway), self.start(Host::AccessPoint(0), &of_point)]
+        let (key, point) = (self.key("gateway"), self.public("ap1"));
+        let of_gateway = [&["--key", &*key], more].concat();
+        let gateway = self.start(Host::Gateway, &strs(&self.gateway_arguments(&point, &of_gateway)));
+        [gateway, self.start(Host::AccessPoint(0), &strs(&self.point_arguments(0, more)))]
+    }
+
+    /// A gateway's, which knows one access point by this key.
+    fn gateway_arguments(&self, point: &str, more: &[&str]) -> Vec<String> {
+        let (point, address) = (format!("ap1={point}"), format!("{}/24", RelayNetwork::tunnel(1)));
+        let fixed = ["gateway", "--listen", "0.0.0.0:7100", "--access-point", &point, "--tun", "cotag0"];
+        owned(&[&fixed[..], &["--address", &address], more].concat())
+    }
+
+    /// An access point's.
+    fn point_arguments(&self, point: usize, more: &[&str]) -> Vec<String> {
+        let gateway = format!("{}:7100", RelayNetwork::backhaul(point, 1));
+        let (listen, number) = (point_address(point), (point + 1).to_string());
+        let (key, up, down) =
+            (self.key(&format!("ap{number}")), self.public("gateway"), self.public("device"));
+        let fixed = ["ap", "--gateway", &gateway, "--gateway-key", &up, "--listen", &listen, "--key", &key];
+        owned(&[&fixed[..], &["--device-key", &down, "--number", &number], more].concat())
     }
 
     fn device_arguments(&self, routes: &[&str]) -> Vec<String> {
-        let point = format!("wifi={POINT}:7200,{}", self.key("down"));
+        let (point, key) = (format!("wifi={},{}", point_address(0), self.public("ap1")), self.key("device"));
         let address = format!("{}/24", RelayNetwork::tunnel(2));
-        let fixed = ["device", "--access-point", &point, "--tun", "cotag0", "--address", &address];
+        let fixed =
+            ["device", "--access-point", &point, "--tun", "cotag0", "--address", &address, "--key", &key];
         let fixed = fixed.into_iter().map(str::to_owned);
         fixed.chain(routes.iter().flat_map(|route| ["--route".to_owned(), (*route).to_owned()])).collect()
     }
 
     fn start_device(&self, routes: &[&str], more: &[&str]) -> Program {
         let arguments = self.device_arguments(routes);
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).chain(more.iter().copied()).collect();
-        self.start(Host::Device, &arguments)
+        self.start(Host::Device, &[&strs(&arguments)[..], more].concat())
+    }
+
+    /// A page of the gateway's metrics.
+    fn get(&self, metrics: SocketAddr, page: &str) -> String {
+        let get = || {
+            let mut tcp = connect(metrics);
+            write!(tcp, "GET {page} HTTP/1.1\r\nHost: {metrics}\r\nConnection: close\r\n\r\n")
+                .expect("it reads");
+            let mut answer = String::new();
+            tcp.read_to_string(&mut answer).expect("it answers");
+            answer
+        };
+        self.network.run(Host::Gateway, get).expect("the host runs")
+    }
+
+    /// One of the gateway's metrics.
+    fn metric(&self, metrics: SocketAddr, name: &str) -> f64 {
+        let text = self.get(metrics, "/metrics");
+        let line = text.lines().find(|line| line.starts_with(name));
+        let line = line.unwrap_or_else(|| panic!("no {name}: {text}"));
+        line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number")
     }
 
     /// The device downloads something from the server through the tunnel.
@@ -150,6 +209,20 @@ impl World {
             assert!(got == content);
         });
     }
+}
+
+fn strs(arguments: &[String]) -> Vec<&str> {
+    arguments.iter().map(String::as_str).collect()
+}
+
+fn owned(arguments: &[&str]) -> Vec<String> {
+    arguments.iter().map(ToString::to_string).collect()
+}
+
+/// Where an access point listens for the device.
+fn point_address(point: usize) -> String {
+    let address = if point == 0 { POINT } else { RelayNetwork::radio(point).0 };
+    format!("{address}:7200")
 }
 
 /// Connects as soon as a device routes it: until then there is no way, or the answer comes from elsewhere.
@@ -206,10 +279,10 @@ fn a_gateway_from_a_file_serves_metrics() {
     let [gateway, _point] = world.start_nodes(&[]);
     drop(gateway);
     let file = world.key("gateway.toml");
-    let up = world.key("up");
+    let (key, point) = (world.key("gateway"), world.public("ap1"));
     let settings = format!(
-        "command = 'gateway'\nlisten = '{}:7100'\naccess_point = ['ap1={up}']\ntun = 'cotag0'\n\
-         address = ['{}/24']\nmetrics = '{metrics}'\n",
+        "command = 'gateway'\nlisten = '{}:7100'\naccess_point = ['ap1={point}']\ntun = 'cotag0'\n\
+         address = ['{}/24']\nkey = '{key}'\nmetrics = '{metrics}'\n",
         RelayNetwork::backhaul(0, 1),
         RelayNetwork::tunnel(1)
     );
@@ -217,31 +290,33 @@ fn a_gateway_from_a_file_serves_metrics() {
         fs::write(&file, text).expect("a file");
         world.command(Host::Gateway, &["check", &file]).output().expect("it starts")
     };
-    let wrong = check(&settings.replace(&up, "no-such.key"));
-    let said = String::from_utf8_lossy(&wrong.stderr);
-    assert!(!wrong.status.success() && said.contains("gateway.toml:3: `access_point`"), "{said}");
+    let own = world.public("gateway");
+    world.keygen(&["--shared", "--out", &world.key("shared")]);
+    fs::set_permissions(world.key("ap2"), fs::Permissions::from_mode(0o644)).expect("its owner may");
+    for (of, by, place, part) in [
+        (&key, "no-such.key", "gateway.toml:6: `key`", "no-such.key"),
+        (&key, &world.key("shared"), "gateway.toml:6: `key`", "shared:FILE"),
+        (&key, &world.key("ap2"), "gateway.toml:6: `key`", "chmod 600"),
+        (&point, "ap1.key", "gateway.toml:3: `access_point`", "tributary pubkey"),
+        (&point, "shared:no-such.key", "gateway.toml:3: `access_point`", "no-such.key"),
+        (&point, &own, "gateway.toml:3: `access_point`", "this node's own public key"),
+    ] {
+        let wrong = check(&settings.replace(of, by));
+        let said = String::from_utf8_lossy(&wrong.stderr);
+        assert!(!wrong.status.success() && said.contains(place) && said.contains(part), "{said}");
+    }
+    let said = check(&settings.replace(&format!("key = '{key}'\n"), "")).stderr;
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains("`key` is missing") && said.contains("tributary keygen"), "{said}");
     assert!(check(&settings).status.success());
     let _gateway = world.start(Host::Gateway, &["run", &file]);
     let _device = world.start_device(&["0.0.0.0/0"], &[]);
     world.transfer();
-    let get = |page: &str| {
-        let mut tcp = connect(metrics);
-        write!(tcp, "GET {page} HTTP/1.1\r\nHost: {metrics}\r\nConnection: close\r\n\r\n").expect("it reads");
-        let mut answer = String::new();
-        tcp.read_to_string(&mut answer).expect("it answers");
-        answer
-    };
-    let get = |page: &str| world.network.run(Host::Gateway, || get(page)).expect("the host runs");
-    assert!(get("/readyz").starts_with("HTTP/1.1 200 "));
-    let value = |name: &str| {
-        let text = get("/metrics");
-        let line =
-            text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name}: {text}"));
-        line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok()).expect("a number")
-    };
-    assert_eq!(value("tributary_link_up{role=\"gateway\",link=\"ap1\"}"), 1.0);
+    assert!(world.get(metrics, "/readyz").starts_with("HTTP/1.1 200 "));
+    assert_eq!(world.metric(metrics, "tributary_link_up{role=\"gateway\",link=\"ap1\"}"), 1.0);
     // The status is a second old at most.
-    until("packets are counted", || value("tributary_inner_packets_in_total{role=\"gateway\"}") > 10.0);
+    let packets = "tributary_inner_packets_in_total{role=\"gateway\"}";
+    until("packets are counted", || world.metric(metrics, packets) > 10.0);
 }
 
 fn a_route_that_exists_is_named() {
@@ -322,7 +397,8 @@ fn a_running_server_keeps_no_privileges() {
     let users = if may_change_user() { &[&[][..], &["--user", "nobody"]][..] } else { &[&[][..]][..] };
     for more in users {
         let world = World::new();
-        let key = world.key("up");
+        world.keygen(&["--shared", "--out", &world.key("shared")]);
+        let key = world.key("shared");
         let serve = ["serve", "--listen", "127.0.0.1:700", "--forward", "127.0.0.1:9", "--shared-key", &key];
         let connect =
             ["connect", "--path", "lo=127.0.0.1:700", "--listen", "127.0.0.1:70", "--shared-key", &key];

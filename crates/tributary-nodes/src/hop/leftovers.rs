@@ -4,6 +4,7 @@ use super::*;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use tributary_net::PrivateKey;
 
 /// The end of a key or of its text, which the allocator does not overwrite when it frees the memory, in a form that the search does not
 /// find.
@@ -54,4 +55,15 @@ fn no_copy_of_a_key_is_left_when_its_file_was_read_and_its_hop_has_ended() {
     assert_eq!((bytes.copies(), text.copies()), (1, 0), "the hop's own");
     drop(hop);
     assert_eq!((bytes.copies(), text.copies()), (0, 0));
+}
+
+#[test]
+fn no_copy_of_a_pairs_key_is_left_when_its_hop_has_ended() {
+    let [own, other] = [(), ()].map(|()| PrivateKey::generate().unwrap());
+    let key = own.pair_key(&other.public(), LABEL, true);
+    let needle = Needle::of(key.bytes());
+    let hop = Box::new(Hop::initiator(key, 0));
+    assert_eq!(needle.copies(), 1, "the hop's own");
+    drop(hop);
+    assert_eq!(needle.copies(), 0);
 }

@@ -3,16 +3,18 @@
 use super::admitted::Allowed;
 use super::intake::Intake;
 use super::peer::Peer;
-use super::{Role, Work, clock, key, stamp_base};
+use super::{Role, Work, clock, stamp_base};
 use crate::config::AccessPointConfig;
 use crate::error::NodeError;
 use crate::hop::Hop;
+use crate::keys::Neighbour;
 use crate::status::{InnerStatus, Status};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::rc::Rc;
 use tributary_cotag::{AccessPointNode, HopEnd, HopMessage, Offer};
+use tributary_net::Key;
 use tributary_tun::UdpSocket;
 use tributary_types::Instant;
 
@@ -20,8 +22,15 @@ const UP: u64 = 1;
 const DOWN: u64 = 2;
 
 impl Role for AccessPointConfig {
-    fn key_files(&self) -> Vec<&Path> {
-        vec![&self.gateway_key, &self.device_key]
+    fn own_key(&self) -> Option<&Path> {
+        self.key.as_deref()
+    }
+
+    fn neighbours(&self) -> Vec<Neighbour<'_>> {
+        vec![
+            Neighbour::reached_as("gateway_key", "gateway", &self.gateway_key),
+            Neighbour::known_as("device_key", "device", &self.device_key),
+        ]
     }
 
     fn work(&self) -> Result<Box<dyn Work>, NodeError> {
@@ -47,7 +56,9 @@ struct AccessPoint {
 
 impl AccessPoint {
     fn new(config: &AccessPointConfig) -> Result<Self, NodeError> {
-        let (gateway_key, device_key) = (key(&config.gateway_key)?, key(&config.device_key)?);
+        let keys = config.hop_keys()?;
+        let [gateway_key, device_key] =
+            <[Key; 2]>::try_from(keys).expect("an access point has two neighbours");
         let bind = |address: SocketAddr| {
             UdpSocket::bind(address).map(Rc::new).map_err(|source| NodeError::Bind { address, source })
         };

@@ -6,10 +6,11 @@ use super::intake::Intake;
 use super::outer::Outer;
 use super::peer::Peer;
 use super::tun::TunEnd;
-use super::{Role, Work, clock, key, stamp_base};
+use super::{Role, Work, clock, stamp_base};
 use crate::config::DeviceConfig;
 use crate::error::NodeError;
 use crate::hop::Hop;
+use crate::keys::Neighbour;
 use crate::packet::{flow, is_bare_acknowledgement};
 use crate::status::Status;
 use aws_lc_rs::rand::SecureRandom;
@@ -18,8 +19,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::rc::Rc;
 use tributary_cotag::{DeviceNode, HopMessage, Offer};
-use tributary_net::privileges::Needs;
 use tributary_net::KeyError;
+use tributary_net::privileges::Needs;
 use tributary_tun::{Network, UdpSocket};
 use tributary_types::Instant;
 
@@ -28,8 +29,13 @@ const TUN: u64 = 1;
 const READING: &str = "reading the network's configuration";
 
 impl Role for DeviceConfig {
-    fn key_files(&self) -> Vec<&Path> {
-        self.access_point.iter().map(|point| &*point.key).collect()
+    fn own_key(&self) -> Option<&Path> {
+        self.key.as_deref()
+    }
+
+    fn neighbours(&self) -> Vec<Neighbour<'_>> {
+        let points = self.access_point.iter();
+        points.map(|point| Neighbour::reached_as("access_point", &point.name, &point.key)).collect()
     }
 
     fn work(&self) -> Result<Box<dyn Work>, NodeError> {
@@ -55,14 +61,14 @@ impl Device {
         let mut outer = Outer::new(&config.inner);
         let network = Network::read();
         let network = network.map_err(|source| NodeError::System { doing: READING, source })?;
-        for point in &config.access_point {
+        for (point, key) in config.access_point.iter().zip(config.hop_keys()?) {
             let any = if point.address.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
             let local = SocketAddr::new(point.local.unwrap_or(any), 0);
             let bound = UdpSocket::bind(local).map_err(|source| NodeError::Bind { address: local, source });
             let socket = Rc::new(bound?);
             let peer = (peers.len(), socket.clone());
             outer.guard(&network, peer, (point.address, point.local))?;
-            let hop = Hop::initiator(key(&point.key)?, stamp_base());
+            let hop = Hop::initiator(key, stamp_base());
             peers.push(Peer::new(&point.name, hop, false, socket.clone(), Some(point.address)));
             sockets.push(socket);
         }

@@ -6,10 +6,11 @@ use super::intake::Intake;
 use super::peer::Peer;
 use super::routes;
 use super::tun::TunEnd;
-use super::{Role, Work, clock, key};
+use super::{Role, Work, clock};
 use crate::config::{GatewayConfig, Mode};
 use crate::error::NodeError;
 use crate::hop::{Hop, ReplayWindow};
+use crate::keys::Neighbour;
 use crate::packet::flow;
 use crate::status::{InnerStatus, Status};
 use std::collections::VecDeque;
@@ -27,8 +28,13 @@ const TUN: u64 = 1;
 const SOCKET: u64 = 2;
 
 impl Role for GatewayConfig {
-    fn key_files(&self) -> Vec<&Path> {
-        self.access_point.iter().map(|point| &*point.key).collect()
+    fn own_key(&self) -> Option<&Path> {
+        self.key.as_deref()
+    }
+
+    fn neighbours(&self) -> Vec<Neighbour<'_>> {
+        let points = self.access_point.iter();
+        points.map(|point| Neighbour::known_as("access_point", &point.name, &point.key)).collect()
     }
 
     fn work(&self) -> Result<Box<dyn Work>, NodeError> {
@@ -67,11 +73,12 @@ fn allowed(config: &GatewayConfig) -> Allowed {
 
 impl Gateway {
     fn new(config: &GatewayConfig) -> Result<Self, NodeError> {
+        let keys = config.hop_keys()?;
         let bound = UdpSocket::bind(config.listen);
         let socket = Rc::new(bound.map_err(|source| NodeError::Bind { address: config.listen, source })?);
         let mut peers = Vec::new();
-        for (slot, point) in (0..).zip(&config.access_point) {
-            let hop = Hop::responder(key(&point.key)?, slot);
+        for ((slot, point), key) in (0..).zip(&config.access_point).zip(keys) {
+            let hop = Hop::responder(key, slot);
             peers.push(Peer::new(&point.name, hop, false, socket.clone(), None));
         }
         let mtu = config.coding.inner_mtu();

@@ -9,6 +9,8 @@ use tributary_cotag::HopMessage;
 use tributary_tun::{ReceiveBatch, UdpSocket};
 use tributary_types::Instant;
 
+/// Most neighbours that one message names.
+const NAMED: usize = 8;
 /// System calls on one socket before other sources are served.
 const TURNS: usize = 4;
 
@@ -18,14 +20,21 @@ pub(super) struct Intake {
     gate: Gate,
     /// Handshakes of this turn, with their hop's index.
     waiting: Vec<(usize, SocketAddr, Vec<u8>)>,
-    /// Reports of another version.
-    quiet: Quiet,
+    /// Reports of another version, and of unknown keys.
+    versions: Quiet,
+    strangers: Quiet,
 }
 
 impl Intake {
     pub(super) fn new(now: Instant) -> Self {
-        let batch = ReceiveBatch::default();
-        Self { batch, gate: Gate::new(now), waiting: Vec::new(), quiet: Quiet::default() }
+        let (versions, strangers) = (Quiet::default(), Quiet::default());
+        Self {
+            batch: ReceiveBatch::default(),
+            gate: Gate::new(now),
+            waiting: Vec::new(),
+            versions,
+            strangers,
+        }
     }
 
     /// Receives datagrams for `peers`, which share a socket; `each` gets the peer's index and its messages. Returns
@@ -37,17 +46,22 @@ impl Intake {
         each: &mut impl FnMut(usize, &mut [Peer], HopMessage<'_>),
     ) -> bool {
         let socket = peers[0].socket().clone();
-        let Self { batch, gate, waiting, quiet } = self;
+        let Self { batch, gate, waiting, versions, strangers } = self;
         gate.begin_turn(now);
         let mut is_empty = false;
         for _ in 0..TURNS {
             let received = socket.receive(batch, &mut |from, datagram| {
                 let kind = Kind::of(datagram);
                 if let Err(Fault::Version(version)) = kind {
-                    report_version(now, (&socket, quiet), (from, version), datagram);
+                    report_version(now, (&socket, versions), (from, version), datagram);
                 }
                 match owner(peers, kind, datagram) {
-                    None => peers[0].hop.refuse_unauthenticated(datagram),
+                    None => {
+                        if kind == Ok(Kind::Init) {
+                            report_stranger(now, strangers, from, peers);
+                        }
+                        peers[0].hop.refuse_unauthenticated(datagram);
+                    }
                     Some(at) if kind == Ok(Kind::Init) => {
                         if is_admitted(now, gate, &mut peers[at], from, datagram) {
                             waiting.push((at, from, datagram.to_vec()));
@@ -103,6 +117,18 @@ fn is_admitted(now: Instant, gate: &mut Gate, peer: &mut Peer, from: SocketAddr,
         }
     }
     false
+}
+
+/// Says that a node's key is none of the neighbours', and which of them are missing: it may be one of these with another key.
+fn report_stranger(now: Instant, quiet: &mut Quiet, from: SocketAddr, peers: &[Peer]) {
+    let Some(others) = quiet.may_speak(now) else { return };
+    let missing = peers.iter().filter(|peer| !peer.hop.is_up(now)).map(|peer| &*peer.name);
+    let missing: Vec<&str> = missing.take(NAMED).collect();
+    let missing = if missing.is_empty() { "none".to_owned() } else { missing.join(", ") };
+    tracing::warn!(
+        "refused a handshake of a node at {from} whose key is no neighbour's, and {others} before; neighbours that are not \
+         connected: {missing}. If it is one of them, compare what `tributary pubkey` prints at both nodes with the settings"
+    );
 }
 
 /// Says on both sides that versions differ. The datagram is not authenticated, so it changes nothing else.

@@ -2,11 +2,15 @@
 
 use crate::hop::{Hop, Received, SILENCE};
 use crate::status::LinkStatus;
+use core::time::Duration;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use tributary_cotag::{HopControl, HopEnd, HopMessage, Offer};
 use tributary_tun::{SendBatch, UdpSocket};
 use tributary_types::Instant;
+
+/// Time without an answer after which the log says so.
+const UNANSWERED: Duration = Duration::from_secs(5);
 
 /// The other node of a hop.
 pub(super) struct Peer {
@@ -18,6 +22,8 @@ pub(super) struct Peer {
     batch: SendBatch,
     /// The session of the hop for which the state above is valid.
     session: u64,
+    /// Since when handshakes are not answered, and whether the log has said so.
+    asking: Option<(Instant, bool)>,
     status: LinkStatus,
 }
 
@@ -38,6 +44,7 @@ impl Peer {
             remote,
             batch: SendBatch::new(remote.unwrap_or(unknown)),
             session: 0,
+            asking: None,
             status: LinkStatus::default(),
         }
     }
@@ -111,6 +118,7 @@ impl Peer {
             return;
         }
         self.session = self.hop.sessions();
+        self.asking = None;
         self.control.begin_session();
         tracing::info!(link = self.name, session = self.session, "session established");
         self.send(now, &HopMessage::Ping, false);
@@ -122,11 +130,27 @@ impl Peer {
             && let Some(remote) = self.remote
         {
             self.status.unsent += u64::from(self.socket.send(remote, &init).is_err());
+            self.report_silence(now, remote);
         }
         self.control.handle_timeout(now);
         while let Some(message) = self.control.poll_message(now, offer) {
             self.send(now, &message, false);
         }
+    }
+
+    /// Says once that handshakes are not answered: a node does not answer those of strangers.
+    fn report_silence(&mut self, now: Instant, remote: SocketAddr) {
+        let (since, told) = self.asking.get_or_insert((now, false));
+        if *told || now.saturating_since(*since) < UNANSWERED {
+            return;
+        }
+        *told = true;
+        tracing::warn!(
+            link = self.name,
+            "{} at {remote} does not answer: it does not run or cannot be reached, or one of the two nodes has another key than the \
+             other's settings say (`tributary pubkey` prints a node's)",
+            self.name
+        );
     }
 
     /// When [`tick`](Self::tick) has something to do.

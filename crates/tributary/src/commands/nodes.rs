@@ -14,16 +14,25 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tributary_cli::output;
-use tributary_net::Key;
 use tributary_net::privileges::{Needs, Privileges};
-use tributary_nodes::{Role, Running, Status, load};
+use tributary_nodes::{Neighbour, NeighbourKey, Role, Running, Status, load};
 
 /// Time between two status lines.
 const REFRESH: Duration = Duration::from_secs(1);
 
+/// Said at every start with a shared key.
+const SHARED: &str = "whoever has it can pose as either end of the hop, and read and change its traffic. Use it between your own \
+                      nodes only; for others: tributary keygen at each node, `key`, and the public keys of the neighbours";
+
 /// Flags of every node.
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct CommonFlags {
+    /// File with this node's own private key (see `tributary keygen`); its neighbours name the public one
+    ///
+    /// Not needed if every neighbour has a shared key, `shared:FILE`: a file of `tributary keygen --shared` that both ends of a
+    /// hop have, for nodes of one person only. Whoever has it can pose as either end.
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
     /// Coding: systematic, paper or off, the same at all nodes [default: systematic]
     #[arg(long)]
     mode: Option<String>,
@@ -60,8 +69,8 @@ pub(crate) struct GatewayFlags {
     /// Address and port for the access points
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
-    /// An access point and the key shared with it; repeatable
-    #[arg(long, value_name = "NAME=KEYFILE")]
+    /// An access point and its public key, as `tributary pubkey` prints it there, or shared:FILE; repeatable
+    #[arg(long, value_name = "NAME=PUBKEY")]
     access_point: Vec<String>,
     #[command(flatten)]
     #[serde(flatten)]
@@ -79,15 +88,15 @@ pub(crate) struct AccessPointFlags {
     /// Address and port of the gateway
     #[arg(long, value_name = "ADDRESS:PORT")]
     gateway: Option<String>,
-    /// Key file shared with the gateway
-    #[arg(long, value_name = "FILE")]
-    gateway_key: Option<PathBuf>,
+    /// The gateway's public key, as `tributary pubkey` prints it there, or shared:FILE
+    #[arg(long, value_name = "PUBKEY")]
+    gateway_key: Option<String>,
     /// Address and port for the device
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
-    /// Key file shared with the device
-    #[arg(long, value_name = "FILE")]
-    device_key: Option<PathBuf>,
+    /// The device's public key, as `tributary pubkey` prints it there, or shared:FILE
+    #[arg(long, value_name = "PUBKEY")]
+    device_key: Option<String>,
     /// Number of this access point; every access point needs a different one
     #[arg(long)]
     number: Option<u8>,
@@ -101,8 +110,8 @@ pub(crate) struct AccessPointFlags {
 
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct DeviceFlags {
-    /// An access point, the address it listens on, the key shared with it, and the own address to use; repeatable
-    #[arg(long, value_name = "NAME=ADDRESS:PORT,KEYFILE[,LOCAL]")]
+    /// An access point, the address it listens on, its public key (or shared:FILE), and the own address to use; repeatable
+    #[arg(long, value_name = "NAME=ADDRESS:PORT,PUBKEY[,LOCAL]")]
     access_point: Vec<String>,
     #[command(flatten)]
     #[serde(flatten)]
@@ -142,7 +151,18 @@ fn settings<R: Role>(flags: &impl Serialize) -> Result<R> {
 pub(super) fn check<R: Role>(arguments: &NodeArguments<impl Args + Serialize>) -> Result<()> {
     arguments.service.check()?;
     let config: R = settings(&arguments.flags)?;
-    config.key_files().into_iter().try_for_each(|key| Key::load(key).map(drop)).map_err(Into::into)
+    Ok(config.check_keys()?)
+}
+
+/// Says what shared keys mean, if there are any. Call it when the log has begun.
+fn say_shared(config: &impl Role) {
+    let is_shared = |neighbour: &Neighbour<'_>| matches!(neighbour.key, NeighbourKey::Shared(_));
+    let neighbours = config.neighbours();
+    let names: Vec<&str> =
+        neighbours.iter().filter(|neighbour| is_shared(neighbour)).map(|neighbour| neighbour.name).collect();
+    if !names.is_empty() {
+        tracing::warn!("shared key of {}: {SHARED}", names.join(", "));
+    }
 }
 
 /// Runs a node. Nothing of its settings file can be changed while it runs.
@@ -153,6 +173,7 @@ pub(crate) fn run<R: Role>(
     let NodeArguments { flags, user, service, json } = arguments;
     let config: R = settings(flags)?;
     log::start(log::LEVEL, service.log_format)?;
+    say_shared(&config);
     // The node's devices and sockets are made with the program's privileges, every thread after them without.
     let privileges = Privileges::new(user.user.as_deref(), Needs::default())?;
     let service = service.begin()?;
@@ -235,7 +256,7 @@ mod tests {
 
     #[test]
     fn flags_make_settings() {
-        let line = "x gateway --listen 192.0.2.1:7100 --access-point a=k --tun t0 --address 10.0.0.1/24 \
+        let line = "x gateway --listen 192.0.2.1:7100 --access-point a=shared:k --tun t0 --address 10.0.0.1/24 \
              --redundancy 0.2 --link-mtu 2000";
         let Gateway(arguments) = Cli::parse_from(line.split_whitespace()).command else { panic!("gateway") };
         let config: GatewayConfig = settings(&arguments.flags).expect("it is complete");
