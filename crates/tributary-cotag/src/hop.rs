@@ -115,6 +115,13 @@ impl HopControl {
         self.meter = LossMeter::default();
     }
 
+    /// The session has ended and none follows: there is no room any more, and the neighbour counts as gone.
+    pub fn end(&mut self) {
+        (self.is_open, self.owes) = (false, false);
+        self.pace.reset();
+        self.heard = self.heard.map(|_| Instant::ZERO);
+    }
+
     /// A message was sent in a datagram with this number and length. `paced` messages count against the hop's window.
     pub fn on_sent(
         &mut self,

@@ -11,6 +11,8 @@ use tributary_tun::fd;
 pub(crate) enum Order {
     /// Send the status to this channel.
     Report(Sender<Status>),
+    /// End the hops to these neighbours.
+    Forget(Vec<String>),
     /// Stop.
     Stop,
 }

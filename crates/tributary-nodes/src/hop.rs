@@ -102,6 +102,7 @@ pub(crate) enum Received<'a> {
 /// The hop's state machine.
 pub(crate) struct Hop {
     is_initiator: bool,
+    is_closed: bool,
     /// Place among the hops of a socket: the low byte of its session numbers.
     slot: u8,
     keys: HopKeys,
@@ -130,6 +131,7 @@ impl Hop {
     pub(crate) fn responder(key: Key, slot: u8) -> Self {
         Self {
             is_initiator: false,
+            is_closed: false,
             slot,
             keys: HopKeys::new(key),
             random: SystemRandom::new(),
@@ -148,6 +150,18 @@ impl Hop {
     /// Whether messages can be sent.
     pub(crate) fn is_established(&self) -> bool {
         self.current.is_some()
+    }
+
+    /// Ends the session and refuses every other one: the peer is no neighbour any more.
+    pub(crate) fn close(&mut self) {
+        self.is_closed = true;
+        (self.current, self.attempt) = (None, None);
+        self.offers.clear();
+    }
+
+    /// Whether it was closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
     }
 
     /// Number of sessions begun so far.
@@ -173,7 +187,7 @@ impl Hop {
     /// An `init` to send, if it is time for one.
     pub(crate) fn poll_handshake(&mut self, now: Instant) -> Option<Vec<u8>> {
         let is_worn = self.current.as_ref().is_some_and(|session| session.packets() > MOST_PACKETS);
-        if !self.is_initiator || self.is_up(now) && !is_worn {
+        if !self.is_initiator || self.is_closed || self.is_up(now) && !is_worn {
             return None;
         }
         if self.attempt.as_ref().is_some_and(|attempt| now < attempt.due) {
@@ -199,10 +213,10 @@ impl Hop {
     }
 
     /// When to call [`poll_handshake`](Self::poll_handshake) while there is no session; `None` at a
-    /// responder.
+    /// responder and when it is closed.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let next = self.attempt.as_ref().map_or(Instant::ZERO, |attempt| attempt.due);
-        self.is_initiator.then_some(next)
+        (self.is_initiator && !self.is_closed).then_some(next)
     }
 
     /// Takes a datagram; a message is decrypted in place.
@@ -239,7 +253,7 @@ impl Hop {
 
     /// Whether an `init` with this key identity is for this hop.
     pub(crate) fn answers_to(&self, id: [u8; ID]) -> bool {
-        !self.is_initiator && id == self.keys.id
+        !self.is_initiator && !self.is_closed && id == self.keys.id
     }
 
     /// The slot in the session number of a datagram that is no `init`.

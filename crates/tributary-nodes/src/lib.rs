@@ -34,5 +34,5 @@ pub use config::{
 pub use error::NodeError;
 pub use hop::Refusals;
 pub use keys::{Neighbour, NeighbourKey};
-pub use node::{Role, Running};
+pub use node::{Neighbourhood, Role, Running};
 pub use status::{InnerStatus, LinkStatus, Status};

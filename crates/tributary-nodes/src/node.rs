@@ -99,8 +99,26 @@ pub trait Work {
         Needs::default()
     }
 
+    /// Ends the hops to these neighbours. Handshakes with their keys are refused from then on.
+    fn forget(&mut self, _names: &[String]) {}
+
     /// Its status.
     fn status(&self, now: Instant) -> Status;
+}
+
+/// Takes neighbours away from a running node, from any thread.
+#[derive(Clone, Debug)]
+pub struct Neighbourhood(Asker);
+
+impl Neighbourhood {
+    /// Ends the hops to the access points with these names, before the node sends or takes another packet. Their keys are
+    /// refused until the node is started again. Others go on.
+    ///
+    /// # Errors
+    /// [`NodeError::Stopped`].
+    pub fn forget(&self, names: Vec<String>) -> Result<(), NodeError> {
+        self.0.send(Order::Forget(names))
+    }
 }
 
 /// A running node. Dropping it stops it and removes its TUN device.
@@ -117,6 +135,12 @@ impl Running {
     /// [`NodeError::Stopped`].
     pub fn status(&self) -> Result<Status, NodeError> {
         self.asker.status()
+    }
+
+    /// A handle that takes neighbours away.
+    #[must_use]
+    pub fn neighbourhood(&self) -> Neighbourhood {
+        Neighbourhood(self.asker.clone())
     }
 
     /// Starts a node's thread in the caller's network namespace. `make` runs on the thread; this function
@@ -211,6 +235,7 @@ fn run(mut work: Box<dyn Work>, mut epoll: fd::Epoll, orders: &Receiver<Order>, 
             while let Ok(order) = orders.try_recv() {
                 match order {
                     Order::Report(to) => _ = to.send(work.status(clock())),
+                    Order::Forget(names) => work.forget(&names),
                     Order::Stop => return,
                 }
             }

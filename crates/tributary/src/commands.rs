@@ -163,10 +163,24 @@ fn start(command: Command, file: Option<Document>) -> Result<ExitCode> {
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Completions(arguments) => generate::completions(&arguments),
         Command::Man(arguments) => generate::man(&arguments),
-        Command::Gateway(arguments) => nodes::run::<GatewayConfig>(&arguments, service(file)),
-        Command::Ap(arguments) => nodes::run::<AccessPointConfig>(&arguments, service(file)),
-        Command::Device(arguments) => nodes::run::<DeviceConfig>(&arguments, service(file)),
+        Command::Gateway(arguments) => nodes::run::<GatewayConfig>(&arguments, node(file)),
+        Command::Ap(arguments) => nodes::run::<AccessPointConfig>(&arguments, node(file)),
+        Command::Device(arguments) => nodes::run::<DeviceConfig>(&arguments, node(file)),
     }
+}
+
+/// The settings file of a node, of which the access points can be read again.
+fn node(file: Option<Document>) -> Option<SettingsFile<Vec<String>>> {
+    let read = |began: &Document| {
+        let (newer, command) = read_again(began)?;
+        let points = match &command {
+            Command::Gateway(arguments) => nodes::access_points(arguments)?,
+            Command::Device(arguments) => nodes::access_points(arguments)?,
+            _ => Vec::new(),
+        };
+        Ok((newer, points))
+    };
+    file.map(|began| SettingsFile::new(began, read))
 }
 
 /// Runs the command of a settings file, once all its settings are valid.

@@ -18,11 +18,15 @@ use tributary_emu::{Host, RelayNetwork};
 use tributary_testing::{not_run, until};
 use tributary_tun::{Netlink, Network};
 
-const CASES: [(&str, fn()); 8] = [
+const CASES: [(&str, fn()); 9] = [
     ("a_default_route_leads_through_the_tunnel", a_default_route_leads_through_the_tunnel),
     ("a_device_follows_its_access_point_to_another_interface", a_device_follows_its_access_point),
     ("a_gateway_from_a_file_serves_metrics", a_gateway_from_a_file_serves_metrics),
     ("a_node_with_another_key_is_refused_and_the_log_says_so", keys::a_node_with_another_key_is_refused),
+    (
+        "an_access_point_that_is_taken_out_is_cut_off_and_the_other_goes_on",
+        keys::an_access_point_is_taken_out,
+    ),
     ("nodes_with_shared_keys_connect_and_say_what_that_means", keys::nodes_with_shared_keys_connect),
     ("a_route_that_exists_is_named", a_route_that_exists_is_named),
     ("running_nodes_keep_no_privileges", running_nodes_keep_no_privileges),

@@ -276,6 +276,23 @@ fn an_initiator_without_answers_starts_over_and_reaches_a_restarted_responder() 
 }
 
 #[test]
+fn a_hop_that_was_closed_sends_and_takes_nothing() {
+    let (mut below, mut above) = ends();
+    establish(&mut below, &mut above, NOW);
+    let (mut up, mut down) = (sealed(&mut below, b"up"), sealed(&mut above, b"down"));
+    above.close();
+    assert_eq!(above.handle_datagram(NOW, &mut up), Received::Foreign);
+    assert_eq!(above.seal(&mut Vec::new(), |out| out.push(1)), None);
+    let later = NOW + SILENCE * 2;
+    let mut init = below.poll_handshake(later).expect("a silent hop begins again");
+    assert!(!above.owns(&init));
+    assert_eq!(above.handle_datagram(later, &mut init), Received::Foreign);
+    below.close();
+    assert_eq!((below.poll_handshake(later + SILENCE), below.poll_timeout()), (None, None));
+    assert_eq!(below.handle_datagram(later, &mut down), Received::Foreign);
+}
+
+#[test]
 fn nothing_is_sealed_without_a_session() {
     let mut out = Vec::new();
     assert_eq!(ends().0.seal(&mut out, |out| out.push(1)), None);

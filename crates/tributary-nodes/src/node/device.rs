@@ -140,7 +140,7 @@ impl Work for Device {
             *ready &= !TUN;
         }
         self.node.transmit(now, &mut self.peers);
-        self.outer.follow(now, |at| self.peers[at].hop.is_up(now));
+        self.outer.follow(now, |at| self.peers[at].is_settled(now));
         for peer in &mut self.peers {
             peer.tick(now, Offer::UNLIMITED);
             peer.flush();
@@ -149,12 +149,16 @@ impl Work for Device {
 
     fn poll_timeout(&self, now: Instant) -> Instant {
         let peers = self.peers.iter().map(|peer| peer.poll_timeout(now)).min().unwrap_or(now);
-        let follow = self.outer.poll_timeout(|at| self.peers[at].hop.is_up(now));
+        let follow = self.outer.poll_timeout(|at| self.peers[at].is_settled(now));
         self.node.poll_timeout().into_iter().chain(follow).fold(peers, Instant::min)
     }
 
     fn needs(&self) -> Needs {
         Needs { raw: self.outer.is_needed(), ..Needs::default() }
+    }
+
+    fn forget(&mut self, names: &[String]) {
+        self.peers.iter_mut().filter(|peer| names.contains(&peer.name)).for_each(Peer::close);
     }
 
     fn status(&self, now: Instant) -> Status {

@@ -172,6 +172,10 @@ impl Work for Gateway {
         self.node.poll_timeout().map_or(peers, |at| at.min(peers))
     }
 
+    fn forget(&mut self, names: &[String]) {
+        self.peers.iter_mut().filter(|peer| names.contains(&peer.name)).for_each(Peer::close);
+    }
+
     fn status(&self, now: Instant) -> Status {
         Status {
             role: "gateway",

@@ -122,7 +122,7 @@ fn is_admitted(now: Instant, gate: &mut Gate, peer: &mut Peer, from: SocketAddr,
 /// Says that a node's key is none of the neighbours', and which of them are missing: it may be one of these with another key.
 fn report_stranger(now: Instant, quiet: &mut Quiet, from: SocketAddr, peers: &[Peer]) {
     let Some(others) = quiet.may_speak(now) else { return };
-    let missing = peers.iter().filter(|peer| !peer.hop.is_up(now)).map(|peer| &*peer.name);
+    let missing = peers.iter().filter(|peer| !peer.is_settled(now)).map(|peer| &*peer.name);
     let missing: Vec<&str> = missing.take(NAMED).collect();
     let missing = if missing.is_empty() { "none".to_owned() } else { missing.join(", ") };
     tracing::warn!(

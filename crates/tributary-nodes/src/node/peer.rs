@@ -56,6 +56,18 @@ impl Peer {
         self.status.unsent += lost.refused;
     }
 
+    /// Ends the hop: the other node is no neighbour any more.
+    pub(super) fn close(&mut self) {
+        self.hop.close();
+        self.control.end();
+        tracing::info!(link = self.name, "no neighbour any more: its hop has ended");
+    }
+
+    /// Whether no other way to the node has to be looked for: it is heard, or no neighbour any more.
+    pub(super) fn is_settled(&self, now: Instant) -> bool {
+        self.hop.is_up(now) || self.hop.is_closed()
+    }
+
     /// The socket, which other peers may share.
     pub(super) fn socket(&self) -> &Rc<UdpSocket> {
         &self.socket

@@ -3,11 +3,12 @@
 use super::{proxy, stop};
 use crate::cli::UserArguments;
 use crate::service::ending::Ending;
-use crate::service::reload::{self, Reload, SettingsFile};
+use crate::service::reload::{Apply, Reload, SettingsFile};
 use crate::service::{Control, Service, ServiceArguments, log};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
+use std::cell::RefCell;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tributary_cli::output;
 use tributary_net::privileges::{Needs, Privileges};
-use tributary_nodes::{Neighbour, NeighbourKey, Role, Running, Status, load};
+use tributary_nodes::{Neighbour, NeighbourKey, Neighbourhood, Role, Running, Status, load};
 
 /// Time between two status lines.
 const REFRESH: Duration = Duration::from_secs(1);
@@ -165,11 +166,45 @@ fn say_shared(config: &impl Role) {
     }
 }
 
-/// Runs a node. Nothing of its settings file can be changed while it runs.
+/// What a running node can change: access points can be taken out.
+const LIVE: &[&str] = &["access_point"];
+
+/// The values of `access_point` in a node's flags; an access point has none.
+pub(super) fn access_points(arguments: &NodeArguments<impl Args + Serialize>) -> Result<Vec<String>> {
+    let table = given(&arguments.flags)?;
+    let values = table.get("access_point").and_then(toml::Value::as_array).into_iter().flatten();
+    Ok(values.filter_map(|value| value.as_str().map(str::to_owned)).collect())
+}
+
+/// The name in a value of `access_point`.
+fn name(value: &str) -> &str {
+    value.split_once('=').map_or(value, |(name, _)| name)
+}
+
+/// Takes out access points that are no longer in the settings. Others can only come with a restart, because the node codes
+/// for a fixed number of them.
+fn take_out(known: Vec<String>, node: Neighbourhood) -> Apply<Vec<String>> {
+    let known = RefCell::new(known);
+    Box::new(move |newer| {
+        let mut known = known.borrow_mut();
+        if let Some(value) = newer.iter().find(|value| !known.contains(value)) {
+            bail!(
+                "`{}` of `access_point` is new or has another key or address, which needs a restart; nothing was changed",
+                name(value)
+            );
+        }
+        let (stay, gone): (Vec<_>, Vec<_>) = known.drain(..).partition(|value| newer.contains(value));
+        *known = stay;
+        Ok(node.forget(gone.iter().map(|value| name(value).to_owned()).collect())?)
+    })
+}
+
+/// Runs a node. Of its settings file only `access_point` can be changed while it runs.
 pub(crate) fn run<R: Role>(
     arguments: &NodeArguments<impl Args + Serialize>,
-    file: Option<SettingsFile<()>>,
+    file: Option<SettingsFile<Vec<String>>>,
 ) -> Result<ExitCode> {
+    let known = access_points(arguments)?;
     let NodeArguments { flags, user, service, json } = arguments;
     let config: R = settings(flags)?;
     log::start(log::LEVEL, service.log_format)?;
@@ -178,15 +213,12 @@ pub(crate) fn run<R: Role>(
     let privileges = Privileges::new(user.user.as_deref(), Needs::default())?;
     let service = service.begin()?;
     let node = config.start_with(Some(&privileges))?;
-    proxy::plain_runtime()?.block_on(watch(&node, (service, file), *json))
+    let reload = file.map(|file| Reload::new(file, LIVE, take_out(known, node.neighbourhood())));
+    proxy::plain_runtime()?.block_on(watch(&node, (service, reload), *json))
 }
 
 /// Shows the node's status each second until a signal ends it.
-async fn watch(
-    node: &Running,
-    (service, file): (Service, Option<SettingsFile<()>>),
-    json: bool,
-) -> Result<ExitCode> {
+async fn watch(node: &Running, (service, reload): (Service, Option<Reload>), json: bool) -> Result<ExitCode> {
     let mut signals = stop::Signals::new()?;
     let mut ticks = tokio::time::interval(REFRESH);
     let is_terminal = std::io::stderr().is_terminal();
@@ -196,7 +228,6 @@ async fn watch(
     let shown = seen.clone();
     let describe = move || shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let ending = Ending::default();
-    let reload = file.map(|file| Reload::new(file, &[], reload::nothing()));
     reload.as_ref().map(Reload::follow).transpose()?;
     let _shown = service.show(first.role, &[] as &[String], Control::new(&ending, reload), describe);
     loop {

@@ -1,8 +1,10 @@
-//! What a node does with neighbours' keys: refuses unknown ones, says what shared ones mean.
+//! What a node does with neighbours' keys: refuses unknown ones, cuts off those that were taken out, says what shared ones mean.
 
 use super::{World, owned, point_address, strs};
 use std::fs;
+use std::net::SocketAddr;
 use tributary_emu::{Host, RelayNetwork};
+use tributary_testing::until;
 
 pub(super) fn a_node_with_another_key_is_refused() {
     let world = World::new();
@@ -36,6 +38,55 @@ pub(super) fn a_node_with_another_key_is_refused() {
         let lines = fs::read_to_string(world.key(log)).expect("a log");
         assert!(!lines.contains("session established"), "{log}: {lines}");
     }
+}
+
+pub(super) fn an_access_point_is_taken_out() {
+    let world = World::new();
+    let metrics = SocketAddr::from(([127, 0, 0, 1], 9100));
+    let (key, address) = (world.key("gateway"), RelayNetwork::tunnel(1));
+    let [one, two] = ["ap1", "ap2"].map(|name| format!("'{name}={}'", world.public(name)));
+    let write = |points: &str| {
+        let settings = format!(
+            "command = 'gateway'\nlisten = '0.0.0.0:7100'\naccess_point = [{points}]\ntun = 'cotag0'\n\
+             address = ['{address}/24']\nkey = '{key}'\nmetrics = '{metrics}'\n"
+        );
+        fs::write(world.key("gateway.toml"), settings).expect("a file");
+    };
+    write(&format!("{one}, {two}"));
+    let gateway = world.start_logged(Host::Gateway, &["run", &world.key("gateway.toml")], "gateway.log");
+    let hang_up = || {
+        let pid = rustix::process::Pid::from_child(&gateway.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("it runs");
+    };
+    let _points = [0, 1].map(|point| {
+        let log = format!("ap{}.log", point + 1);
+        world.start_logged(Host::AccessPoint(point), &strs(&world.point_arguments(point, &[])), &log)
+    });
+    let mut device = world.device_arguments(&["0.0.0.0/0"]);
+    let other = format!("wigig={},{}", point_address(1), world.public("ap2"));
+    device.extend(owned(&["--access-point", &other]));
+    let _device = world.start(Host::Device, &strs(&device));
+    world.transfer();
+    let up = |name: &str| {
+        world.metric(metrics, &format!("tributary_link_up{{role=\"gateway\",link=\"{name}\"}}")) > 0.0
+    };
+    until("both access points are connected", || up("ap1") && up("ap2"));
+    write(&two);
+    hang_up();
+    world.logs("gateway.log", "changed: access_point; needs a restart: nothing");
+    world.logs("gateway.log", "no neighbour any more: its hop has ended");
+    until("its hop is down", || !up("ap1"));
+    world.logs("gateway.log", "whose key is no neighbour's");
+    world.logs("ap1.log", "gateway at 10.78.1.1:7100 does not answer");
+    assert!(up("ap2") && !up("ap1"));
+    world.transfer();
+    write(&format!("{one}, {two}"));
+    hang_up();
+    world.logs(
+        "gateway.log",
+        "`ap1` of `access_point` is new or has another key or address, which needs a restart",
+    );
+    assert!(!up("ap1"));
 }
 
 pub(super) fn nodes_with_shared_keys_connect() {
