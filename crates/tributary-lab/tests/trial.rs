@@ -132,10 +132,15 @@ fn each_rule_is_broken_by_what_it_does_not_know() {
     std::thread::scope(|scope| {
         for (rule, known, happens, bounds) in &all {
             scope.spawn(move || {
-                match judged(known, happens, bounds).expect("the trial can be carried out") {
-                    Tried::Broken(fault) => assert_eq!(fault.rule, *rule, "{fault}"),
-                    Tried::Passed(outcome, _) => panic!("{rule:?} is not broken: {outcome:?}"),
-                    Tried::Inexact(audit) => panic!("{rule:?}: not judged, {}", audit.reasons.join(", ")),
+                // After a session its connections are left for milliseconds, which the first look may come too late for.
+                let mut looks = if *rule == Rule::Places { 5 } else { 1 };
+                loop {
+                    looks -= 1;
+                    match judged(known, happens, bounds).expect("the trial can be carried out") {
+                        Tried::Broken(fault) => return assert_eq!(fault.rule, *rule, "{fault}"),
+                        Tried::Passed(outcome, _) => assert!(looks > 0, "{rule:?} is not broken: {outcome:?}"),
+                        Tried::Inexact(audit) => panic!("{rule:?}: not judged, {}", audit.reasons.join(", ")),
+                    }
                 }
             });
         }
