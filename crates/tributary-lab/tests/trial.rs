@@ -138,7 +138,9 @@ fn each_rule_is_broken_by_what_it_does_not_know() {
                     looks -= 1;
                     match judged(known, happens, bounds).expect("the trial can be carried out") {
                         Tried::Broken(fault) => return assert_eq!(fault.rule, *rule, "{fault}"),
-                        Tried::Passed(outcome, _) => assert!(looks > 0, "{rule:?} is not broken: {outcome:?}"),
+                        Tried::Passed(outcome, _) => {
+                            assert!(looks > 0, "{rule:?} is not broken: {outcome:?}")
+                        }
                         Tried::Inexact(audit) => panic!("{rule:?}: not judged, {}", audit.reasons.join(", ")),
                     }
                 }

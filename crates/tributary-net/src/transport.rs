@@ -42,10 +42,9 @@ use crate::session::Session;
 pub use crate::stream::Arrivals;
 pub use builder::{ClientBuilder, ServerBuilder};
 pub use closed::ConnectionClosed;
-pub use config::{Certificates, Sockets, TransportConfig};
+pub use config::{Certificates, SOCKET_UNSENT, Sockets, TransportConfig};
 pub use error::TransportError;
 use error::{bound_to, system};
-pub use kernel::SOCKET_UNSENT;
 #[cfg(feature = "quic")]
 pub use quic::Handshake;
 pub use stats::{PathStats, TransportStats};

@@ -4,11 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::kernel::SOCKET_UNSENT;
 use super::{TransportError, TransportName};
 use crate::config::{Common, Limits};
 use crate::event_log::EventLog;
 use crate::passed::{PassedSockets, Port};
+
+/// Default of `TCP_NOTSENT_LOWAT`: a socket accepts more data only while fewer bytes than this are unsent.
+pub const SOCKET_UNSENT: u32 = 64 << 10;
 
 /// Settings of one end of a transport. Both ends need the same name, and the same key or matching certificates.
 #[derive(Clone, Debug)]

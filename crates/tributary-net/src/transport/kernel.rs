@@ -27,8 +27,6 @@ use crate::rate_limited::RateLimited;
 use crate::sockopt;
 use tributary_proto::transport::{MPTCP_DEFAULT, TransportName};
 
-/// Default of `TCP_NOTSENT_LOWAT`: a socket accepts more data only while fewer bytes than this are unsent.
-pub const SOCKET_UNSENT: u32 = 64 << 10;
 /// Connections the kernel queues for each address.
 const BACKLOG: i32 = 1024;
 /// Pause after a failed `accept`: when no descriptors are left, the next call would fail as well.
