@@ -49,6 +49,8 @@ pub(super) struct Program {
     process: Process,
     /// Of its status socket.
     folder: PathBuf,
+    /// The product, to ask for the status.
+    product: PathBuf,
     listening: Vec<SocketAddr>,
 }
 
@@ -91,7 +93,7 @@ impl Program {
         command.args(arguments).arg("--json").env("RUST_LOG", "error").env("TRIBUTARY_RUNTIME_DIR", &folder);
         let process = Process::start(arguments.join(" "), command)?;
         let said: Announcement = process.answer(START)?;
-        Ok(Self { process, folder, listening: said.listening })
+        Ok(Self { process, folder, product: product_program()?, listening: said.listening })
     }
 
     /// Its process identifier.
@@ -124,7 +126,7 @@ impl Program {
 
     /// Number of sessions, and number of streams of all sessions.
     fn streams(&self) -> Result<(u64, u64), BenchError> {
-        let mut status = Command::new(product_program()?);
+        let mut status = Command::new(&self.product);
         status.args(["status", "--json"]).env("TRIBUTARY_RUNTIME_DIR", &self.folder);
         let answer: Status = serde_json::from_str(&output(status, "tributary")?)
             .map_err(|error| failed("tributary status", error))?;

@@ -24,7 +24,7 @@ use run::{Run, Stop};
 pub const REAL_TIME: Duration = Duration::from_secs(1);
 /// What a process may take beside what it held when it was ready and twice the bytes that its session may hold: buffers of subflows,
 /// of reads and of TLS, the records of the allocator, and the program's pages that are loaded when they are first used. In
-/// sixty trials it was 8 MB at most (docs/guide/faults.md).
+/// five hundred trials it was 10.4 MB at most (docs/guide/faults.md).
 pub const MEMORY: u64 = 16 << 20;
 
 /// Limits of the rules that are not the trial's own.

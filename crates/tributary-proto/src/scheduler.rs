@@ -218,6 +218,12 @@ impl<'a> WindowView<'a> {
         self.send.segment(seq).is_some_and(|s| !s.acknowledged)
     }
 
+    /// Whether no subflow has taken the segment, and the peer does not have it.
+    #[must_use]
+    pub fn is_unsent(&self, seq: DataSeq) -> bool {
+        self.send.is_unsent(seq)
+    }
+
     /// The first segment that got a priority after it was numbered, and was not sent.
     #[must_use]
     pub fn raised(&self) -> Option<DataSeq> {

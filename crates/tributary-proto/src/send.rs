@@ -50,8 +50,8 @@ pub(crate) struct SendBuffer {
     base: u64,
     /// Control segments and orphans, oldest first: sent before anything else.
     urgent: VecDeque<DataSeq>,
-    /// Segments that were numbered with a lower priority than their stream has now and were not sent yet, in the order of their streams'
-    /// bytes. Those that were sent meanwhile go when another one is.
+    /// Segments that were numbered before their stream got a priority, and not sent then; those of a stream in order. What was sent
+    /// since leaves the front with the next segment that a subflow takes.
     raised: VecDeque<DataSeq>,
     /// Payload numbered so far, and the peer's limit.
     numbered: u64,
@@ -177,7 +177,7 @@ impl SendBuffer {
     /// A segment is being handed to a subflow.
     pub fn taken(&mut self, stream: StreamId, bytes: usize) {
         while let Some(seq) = self.raised.front()
-            && !self.segment(*seq).is_some_and(Segment::is_unsent)
+            && !self.is_unsent(*seq)
         {
             self.raised.pop_front();
         }
@@ -268,9 +268,14 @@ impl SendBuffer {
         self.raised.extend(raised.into_iter().rev());
     }
 
+    /// Whether no subflow has taken the segment, and the peer does not have it.
+    pub fn is_unsent(&self, seq: DataSeq) -> bool {
+        self.segment(seq).is_some_and(Segment::is_unsent)
+    }
+
     /// The first segment that got a priority after it was numbered, and was not sent.
     pub fn raised(&self) -> Option<DataSeq> {
-        self.raised.iter().copied().find(|seq| self.segment(*seq).is_some_and(Segment::is_unsent))
+        self.raised.iter().copied().find(|seq| self.is_unsent(*seq))
     }
 
     /// Changes what a stream needs of a subflow; numbered segments keep theirs.

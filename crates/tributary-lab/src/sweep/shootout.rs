@@ -4,6 +4,7 @@
 
 use super::groups::{Group, Spread};
 use crate::reproduce::{Labels, Outcome};
+use std::collections::BTreeMap;
 use tributary_report::{
     Bars, Column, Expectation, HtmlReport, Judged, KeyFigure, RunInfo, Table, TableCell, Tone, Verdict,
     plot::Bar, stats,
@@ -100,7 +101,9 @@ impl Better {
 /// The report.
 #[derive(Debug)]
 pub struct Page<'a> {
-    groups: Vec<Group<'a>>,
+    /// The runs of each line, by transport.
+    groups: BTreeMap<Line, BTreeMap<String, Group<'a>>>,
+    /// In the order of the first runs.
     lines: Vec<Line>,
     transports: Vec<String>,
     info: RunInfo,
@@ -111,7 +114,7 @@ pub struct Page<'a> {
 }
 
 /// One row of the tables.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Line {
     scenario: String,
     congestion: String,
@@ -177,16 +180,17 @@ impl<'a> Page<'a> {
     /// Makes the report of finished runs.
     #[must_use]
     pub fn new(outcome: &'a Outcome, is_held_back: bool) -> Self {
-        let groups = Group::of(&outcome.samples);
+        let mut groups: BTreeMap<Line, BTreeMap<String, Group<'a>>> = BTreeMap::new();
         let (mut lines, mut transports): (Vec<Line>, Vec<String>) = Default::default();
-        for group in &groups {
+        for group in Group::of(&outcome.samples) {
             let (line, transport) = (Line::of(group.labels()), transport_of(group.labels()));
             if !lines.contains(&line) {
-                lines.push(line);
+                lines.push(line.clone());
             }
             if !transports.contains(&transport) {
-                transports.push(transport);
+                transports.push(transport.clone());
             }
+            groups.entry(line).or_default().entry(transport).or_insert(group);
         }
         let failed = outcome.samples.iter().filter(|sample| sample.failure.is_some());
         let failed = failed.map(|sample| Line::of(&sample.labels)).collect();
@@ -204,16 +208,13 @@ impl<'a> Page<'a> {
 
     /// The smallest number of seeds of any transport in a line, and the number of failed runs of the line.
     fn counts(&self, line: &Line) -> (usize, usize) {
-        let own = self.groups.iter().filter(|group| Line::of(group.labels()) == *line);
+        let own = self.groups.get(line).into_iter().flat_map(BTreeMap::values);
         let fewest = own.map(|group| group.runs.len()).min().unwrap_or(0);
         (fewest, self.failed.iter().filter(|failed| *failed == line).count())
     }
 
     fn group(&self, line: &Line, transport: &str) -> Option<&Group<'a>> {
-        let same = |group: &&Group<'_>| {
-            transport_of(group.labels()) == transport && Line::of(group.labels()) == *line
-        };
-        self.groups.iter().find(same)
+        self.groups.get(line)?.get(transport)
     }
 
     fn spread(&self, line: &Line, transport: &str, measure: Measure) -> Option<Spread> {

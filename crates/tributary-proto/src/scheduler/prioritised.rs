@@ -156,15 +156,15 @@ impl Prioritised {
         !waits && window.available_prioritised() > 0 && subflows.iter().any(|s| s.room > 0)
     }
 
-    /// The next prioritised segment that is numbered and not sent: first what got its priority later, since it is older.
+    /// The next prioritised segment that is numbered and not sent. Those that got their priority after they were numbered are older
+    /// and go first.
     fn first_unsent(&mut self, window: &WindowView<'_>) -> Option<DataSeq> {
         if let Some(raised) = window.raised() {
             return Some(raised);
         }
         let (first, end) = self.fresh?;
         // A bulk scheduler that reads all numbered segments may have sent it already.
-        let unsent = |seq: &DataSeq| window.segment(*seq).is_some_and(|s| !s.acknowledged && s.sends == 0);
-        let next = (first.0..end.0).map(DataSeq).find(unsent);
+        let next = (first.0..end.0).map(DataSeq).find(|seq| window.is_unsent(*seq));
         self.fresh = next.map(|next| (next, end));
         next
     }

@@ -60,7 +60,7 @@ impl Segment {
         }
     }
 
-    /// Whether no subflow has taken it.
+    /// Whether no subflow has taken it, and the peer does not have it.
     pub fn is_unsent(&self) -> bool {
         self.sends == 0 && !self.acknowledged
     }

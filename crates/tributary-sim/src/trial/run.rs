@@ -95,6 +95,14 @@ struct Abandoned {
     told: bool,
 }
 
+impl Abandoned {
+    /// Whether an end's session may end with this code. A client that tries to join may learn from the refusal that the session is
+    /// gone, before the reason arrives.
+    fn may_end(self, end: End, code: u32) -> bool {
+        !self.told || code == self.code || end == End::Client && code == CODE_GONE
+    }
+}
+
 #[derive(Debug)]
 struct Run<'a> {
     /// What the rules know.
@@ -255,7 +263,7 @@ impl<'a> Run<'a> {
                 return self.fault(Rule::Memory, format!("{end:?}: {text}"));
             }
             let Some(code) = self.node(end).transport.ended() else { continue };
-            if self.abandoned.is_some() {
+            if self.abandoned.is_some_and(|abandoned| abandoned.may_end(end, code)) {
                 continue;
             }
             if end == End::Server || !std::mem::take(&mut self.forgotten) || code != CODE_GONE {
@@ -271,6 +279,7 @@ impl<'a> Run<'a> {
         if self.abandoned.is_some() {
             return Ok(());
         }
+        // Not `Self::nodes`, which borrows the rules, too.
         let nodes = self.hosts.map(|host| self.world.host(host).expect("both hosts are nodes"));
         self.rules.check(now, events, nodes)
     }
@@ -361,14 +370,13 @@ impl<'a> Run<'a> {
         self.check()
     }
 
-    /// Both ends know that the session is over, and why. A client that tries to join an abandoned session may learn from the refusal
-    /// that it is gone, before the reason arrives.
+    /// Both ends know that the session is over, and why.
     fn ends_with(&mut self, code: u32) -> Result<(), Fault> {
         let until = self.world.now() + CLOSING;
-        let refused = self.abandoned.map(|_| CODE_GONE);
         let knows = |run: &Self, end| {
             let ended = run.node(end).transport.ended();
-            ended == Some(code) || (end == End::Client && ended.is_some() && ended == refused)
+            let may = |ended| run.abandoned.is_some_and(|abandoned| abandoned.may_end(end, ended));
+            ended.is_some_and(|ended| ended == code || may(ended))
         };
         while !End::BOTH.into_iter().all(|end| knows(self, end)) {
             if self.world.now() >= until {

@@ -69,7 +69,7 @@ fn seeds_that_are_no_list_are_refused_with_file_and_line() {
 fn the_shipped_plan_is_possible() {
     let plan = Paper::find("../../scenarios/plans/shoot-out.toml").unwrap();
     let all = plan.cells(&Selection { world: World::Sim, held_back: true, ..Selection::default() }).unwrap();
-    assert_eq!(all.len() % (18 * 8 * 3), 0, "18 transports, 8 congestion controls, 3 seeds");
+    assert_eq!(all.len() % (18 * 8 * 5), 0, "18 transports, 8 congestion controls, 5 seeds");
 }
 
 #[test]
